@@ -1,0 +1,3 @@
+//! The `dlrun` command.
+
+fn main() {}

@@ -1,0 +1,201 @@
+//! The job file's content as values, defaults not yet applied.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Bytes, Walltime};
+
+/// A value and where it stands in the job file, so that a later check can point at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Byte range in the job file.
+    pub span: Range<usize>,
+}
+
+/// What runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// An argument vector; never goes through a shell.
+    Argv(Vec<String>),
+    /// A shell script, relative to the working directory; run by the interpreter its `#!` line names.
+    Script(String),
+}
+
+/// One environment variable of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnvVar {
+    /// Its name: letters, digits and `_`, not beginning with a digit.
+    pub name: String,
+    /// Its value, any text without NUL.
+    pub value: String,
+}
+
+/// How the command is started on several nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Launcher {
+    /// dlrun chooses.
+    #[default]
+    Auto,
+    /// Once, on the first node.
+    None,
+    /// On every node, `tasks_per_node` times.
+    Each,
+}
+
+/// A number of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeCount(
+    /// At least 1.
+    pub u32,
+);
+
+/// `[run]`: what runs, where and with which environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// What runs.
+    pub command: Located<Command>,
+    /// Working directory, relative to the job file's. Default: the job file's directory.
+    pub workdir: Option<Located<PathBuf>>,
+    /// Variables set for the run.
+    pub env: Vec<EnvVar>,
+    /// File of variables (mode 0600) that is read on the node at start and copied nowhere.
+    pub env_file: Option<Located<PathBuf>>,
+    /// Environment modules to load first.
+    pub modules: Vec<String>,
+    /// How the command is started on several nodes.
+    pub launcher: Launcher,
+    /// With `launcher = "none"`, allows nodes on which nothing runs.
+    pub idle_nodes: bool,
+}
+
+/// `[resources]`: every line may be left out, then the site's default holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Resources {
+    /// Nodes; default 1.
+    pub nodes: Option<Located<NodeCount>>,
+    /// Tasks on each node; default 1.
+    pub tasks_per_node: Option<u32>,
+    /// CPUs of each task.
+    pub cpus_per_task: Option<u32>,
+    /// GPUs on each node, with an optional type: `2`, `v100:2`.
+    pub gpus_per_node: Option<String>,
+    /// Main memory on each node.
+    pub memory: Option<Bytes>,
+    /// Limit on the run time.
+    pub walltime: Option<Walltime>,
+    /// Slurm partition, PBS queue.
+    pub queue: Option<String>,
+    /// Account to charge.
+    pub account: Option<String>,
+    /// Quality of service.
+    pub qos: Option<String>,
+    /// Reservation to run in.
+    pub reservation: Option<String>,
+    /// Node features wanted.
+    pub constraint: Option<String>,
+    /// Nodes wanted.
+    pub nodelist: Option<String>,
+    /// Nodes not wanted.
+    pub exclude: Option<String>,
+    /// Whole nodes, shared with nobody.
+    pub exclusive: Option<bool>,
+}
+
+/// Which scheduler takes the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum SchedulerKind {
+    /// The one whose commands are found.
+    #[default]
+    Auto,
+    /// Slurm.
+    Slurm,
+    /// This machine, one job at a time.
+    Local,
+}
+
+impl SchedulerKind {
+    /// The word of the job file, of `--json` and of the index.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Slurm => "slurm",
+            Self::Local => "local",
+        }
+    }
+
+    /// The words that a job file, a setting or a flag may hold.
+    pub const WORDS: [&str; 3] = ["auto", "slurm", "local"];
+
+    /// Reads [`SchedulerKind::as_str`] back.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Auto, Self::Slurm, Self::Local].into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
+/// `[scheduler]`: which one, and what is passed through to it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SchedulerSection {
+    /// Which one.
+    pub kind: Option<SchedulerKind>,
+    /// Further directive lines of the script, such as `--comment=paper`.
+    pub directives: Vec<String>,
+    /// Further arguments on the submit command's line.
+    pub arguments: Vec<String>,
+}
+
+/// `[workload]`: what is known of the training; recorded with every measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Workload {
+    /// Name of the network.
+    pub model: Option<String>,
+    /// Trainable parameters.
+    pub parameters: Option<u64>,
+    /// Name of the data set.
+    pub dataset: Option<String>,
+    /// Training samples of an epoch.
+    pub samples: Option<u64>,
+    /// Samples of a step, over all workers.
+    pub batch_size: Option<u64>,
+    /// Epochs.
+    pub epochs: Option<u64>,
+    /// `fp32`, `bf16`, ...
+    pub precision: Option<String>,
+}
+
+/// `[timing]`: the user's own pattern, for programs that no recogniser knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimingPattern {
+    /// Regular expression of a line that ends an epoch; groups `epoch`, `epochs`, `seconds`, all optional but `epoch`.
+    pub epoch: String,
+}
+
+/// A whole job file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobSpec {
+    /// Name of the job; default: the file's stem.
+    pub name: Option<String>,
+    /// What runs.
+    pub run: Run,
+    /// What it needs.
+    pub resources: Resources,
+    /// Who takes it.
+    pub scheduler: SchedulerSection,
+    /// True when `[image] none = true` says that no container is wanted.
+    pub no_image: bool,
+    /// The Python requirements file, relative to the job file's directory.
+    pub requirements: Option<Located<PathBuf>>,
+    /// What is known of the training.
+    pub workload: Workload,
+    /// The user's own timing pattern.
+    pub timing: Option<TimingPattern>,
+}

@@ -1,0 +1,16 @@
+//! dlrun plans, submits, watches and records neural-network training runs.
+//!
+//! A job file becomes a [`job::JobSpec`], together with settings and the facts of the site a plan, which is rendered as
+//! a batch script and handed over. Inside the job a supervisor starts the command and a watcher measures it; what was
+//! measured lies in files under the state directory, over which SQLite keeps an index.
+//!
+//! Modules lie in levels; a module imports lower levels only. `docs/architecture.md` has the map and
+//! `tests/it/layering.rs` enforces it.
+
+// Level 0: nothing of ours.
+pub mod diagnostic;
+pub mod units;
+
+// Level 1: plain data and pure functions.
+pub mod job;
+pub mod record;

@@ -1,0 +1,55 @@
+//! What a run leaves behind, as data: who submitted what ([`RunRecord`]), what one node measured ([`NodeRecord`],
+//! [`Sample`], [`Progress`]) and what follows from it ([`Usage`], [`Status`]).
+//!
+//! Counters are kept cumulative, as read; everything else is derived on reading. What could not be read is `None`, never 0.
+
+mod node;
+mod run;
+mod sample;
+mod series;
+mod status;
+mod timing;
+mod usage;
+
+pub use node::{Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, WatcherCost};
+pub use run::{RunRecord, Sentinel};
+pub use sample::{COLUMNS, Column, ColumnKind, Sample};
+pub use series::{SeriesError, decode_segment, encode_segment};
+pub use status::{Outcome, QueueEntry, Status, resolve};
+pub use timing::{Epoch, MAX_EPOCHS_KEPT, Progress, StepMark, Throughput};
+pub use usage::{EpochSummary, Usage, summarise_epochs};
+
+use serde::{Deserialize, Serialize};
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitStatus {
+    /// It returned this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+impl ExitStatus {
+    /// The shell's form: the code, or 128 + the signal's number.
+    #[must_use]
+    pub fn shell_code(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+        }
+    }
+
+    /// Reads the shell's form back. `128 + n` is taken for signal `n`; a program may also have returned that number.
+    #[must_use]
+    pub fn from_shell_code(code: i32) -> Self {
+        if (129..=192).contains(&code) { Self::Signal(code - 128) } else { Self::Code(code) }
+    }
+
+    /// True for exit code 0.
+    #[must_use]
+    pub fn is_success(self) -> bool {
+        self == Self::Code(0)
+    }
+}

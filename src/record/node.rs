@@ -1,0 +1,128 @@
+//! What one `dlrun exec` on one node found out: the node record.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ExitStatus, Progress, Usage};
+use crate::job::{JobId, RunId};
+
+/// The key of a measurement: no two readings of different origin share it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct MeasureKey {
+    /// The run.
+    pub run_id: RunId,
+    /// The array index, 0 where there is no array.
+    pub element: u32,
+    /// 0 for the first start, 1 after the first requeue.
+    pub attempt: u32,
+    /// The scheduler's name of the node; the host name only for local jobs.
+    pub node: String,
+    /// Which `dlrun exec` of this attempt on this node, counted from 0.
+    pub step: u32,
+}
+
+/// Where the command under watch stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// It was running when the record was written.
+    Running,
+    /// It ended; [`NodeRecord::exit`] says how.
+    Ended,
+    /// The supervisor vanished without saying how the command ended.
+    Interrupted,
+}
+
+/// A hole in the series.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// Last reading before the hole, in Unix milliseconds UTC.
+    pub from_ms: u64,
+    /// First reading after it.
+    pub to_ms: u64,
+    /// Why nothing was read.
+    pub why: String,
+}
+
+/// Something that could not be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// What is missing: a column of the samples, `timing`, `segments`.
+    pub what: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Facts of the machine a run had, read once at its start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct HostFacts {
+    /// What `uname -n` says.
+    pub hostname: String,
+    /// Model name of the first CPU.
+    pub cpu_model: Option<String>,
+    /// Logical CPUs of the machine.
+    pub cpus: Option<u64>,
+    /// CPUs that this process may use (its affinity): what the job really got.
+    pub cpus_allowed: Option<u64>,
+    /// Main memory, in bytes.
+    pub mem_total_bytes: Option<u64>,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// `OMP_NUM_THREADS` of the run, which decides the speed of most CPU trainings.
+    pub omp_num_threads: Option<String>,
+}
+
+/// What watching cost, measured by the watcher on itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct WatcherCost {
+    /// CPU time of the watcher, in microseconds.
+    pub cpu_us: u64,
+    /// Samples taken.
+    pub samples: u64,
+    /// Ticks that came more than half an interval late.
+    pub late_ticks: u64,
+}
+
+/// The record of one `dlrun exec`: small (at most 256 KiB), written whole and renamed, every 30 s and at the end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Version of this form, 1.
+    pub format: u32,
+    /// Whose measurement it is.
+    #[serde(flatten)]
+    pub key: MeasureKey,
+    /// The scheduler's job, where there is one.
+    pub job_id: Option<JobId>,
+    /// Where the command stands.
+    pub state: NodeState,
+    /// When the command was started, in Unix milliseconds UTC.
+    pub started_at_ms: u64,
+    /// When it ended.
+    pub ended_at_ms: Option<u64>,
+    /// When this record was written.
+    pub updated_at_ms: u64,
+    /// How it ended.
+    pub exit: Option<ExitStatus>,
+    /// The file that took the command's output, where it is known.
+    pub output: Option<String>,
+    /// The machine.
+    pub host: HostFacts,
+    /// What was used, derived from the samples.
+    pub usage: Usage,
+    /// Epochs and steps.
+    pub progress: Progress,
+    /// Segments of samples beside this record.
+    pub segments: u32,
+    /// Holes in the series.
+    #[serde(default)]
+    pub gaps: Vec<Gap>,
+    /// What could not be measured.
+    #[serde(default)]
+    pub missing: Vec<Missing>,
+    /// What watching cost.
+    pub watcher: WatcherCost,
+}
+
+impl NodeRecord {
+    /// The version that this dlrun writes.
+    pub const FORMAT: u32 = 1;
+}

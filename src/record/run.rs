@@ -1,0 +1,69 @@
+//! What is known of a run from its submission, and the marks its batch script leaves.
+
+use serde::{Deserialize, Serialize};
+
+use super::ExitStatus;
+use crate::job::{JobId, RunId, SchedulerKind, Workload};
+
+/// The file `run.json` of a run directory: who submitted what, where to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Version of this form, 1.
+    pub format: u32,
+    /// The run.
+    pub run_id: RunId,
+    /// The job's name.
+    pub name: String,
+    /// When it was handed over, in Unix milliseconds UTC. Order of runs comes from here.
+    pub submitted_at_ms: u64,
+    /// Login name of the submitter.
+    pub user: String,
+    /// Host it was submitted from; a local job runs there.
+    pub submit_host: String,
+    /// Which scheduler has it.
+    pub scheduler: SchedulerKind,
+    /// The scheduler's id; `None` while it is being handed over, and for ever where that was interrupted.
+    pub job_id: Option<JobId>,
+    /// The job's output file, absolute. `None` where only the scheduler knows.
+    pub output: Option<String>,
+    /// Directory the command runs in, absolute.
+    pub workdir: String,
+    /// The job file, absolute; `None` for a script that came through `dlrun render`.
+    pub job_file: Option<String>,
+    /// Nodes asked for.
+    pub nodes: u32,
+    /// What the job file says of the training.
+    pub workload: Workload,
+    /// The dlrun that submitted it.
+    pub dlrun_version: String,
+}
+
+impl RunRecord {
+    /// The version that this dlrun writes.
+    pub const FORMAT: u32 = 1;
+}
+
+/// A mark of the batch script at its start (`exit` is `None`) or end, in an attempt's directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sentinel {
+    /// Version of this form, 1.
+    pub format: u32,
+    /// When, in Unix milliseconds UTC by the node's clock.
+    pub at_ms: u64,
+    /// Node of the batch shell.
+    pub node: String,
+    /// The scheduler's id, as the job's environment had it.
+    #[serde(default)]
+    pub job_id: Option<JobId>,
+    /// The shell's exit code of the run.
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+}
+
+impl Sentinel {
+    /// How the run ended, where this is an end mark.
+    #[must_use]
+    pub fn exit(&self) -> Option<ExitStatus> {
+        self.exit_code.map(ExitStatus::from_shell_code)
+    }
+}

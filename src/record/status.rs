@@ -1,0 +1,163 @@
+//! One state out of several witnesses: the script's own marks, the live queue, accounting.
+//!
+//! The marks were written by the job itself and survive everything but a dead file system; the queue knows of waiting,
+//! cancelling, limits and nodes; accounting remembers. An empty answer proves nothing.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ExitStatus, NodeRecord, NodeState, Sentinel};
+use crate::job::{JobId, JobState};
+
+/// What a scheduler says of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueEntry {
+    /// The job.
+    pub job_id: JobId,
+    /// Its state in dlrun's words.
+    pub state: JobState,
+    /// Its state in the scheduler's words.
+    pub raw_state: String,
+    /// Why it waits or ended, in the scheduler's words.
+    pub reason: Option<String>,
+    /// When it was submitted, in Unix milliseconds UTC, where the scheduler says so.
+    pub submitted_at_ms: Option<u64>,
+    /// When it started.
+    pub started_at_ms: Option<u64>,
+    /// When it ended.
+    pub ended_at_ms: Option<u64>,
+    /// How it ended, where the scheduler says so.
+    pub exit: Option<ExitStatus>,
+    /// Nodes it has or had, as the scheduler writes them.
+    pub nodes: Option<String>,
+}
+
+/// What the files of the newest attempt say.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Outcome {
+    /// The script's start mark.
+    pub start: Option<Sentinel>,
+    /// The script's end mark.
+    pub end: Option<Sentinel>,
+    /// The records of the nodes.
+    pub nodes: Vec<NodeRecord>,
+}
+
+/// The state of a run, with its witnesses' words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The state.
+    pub state: JobState,
+    /// The scheduler's own word, where it still knows the job.
+    pub raw_state: Option<String>,
+    /// Why, where somebody said so.
+    pub reason: Option<String>,
+    /// How the command ended.
+    pub exit: Option<ExitStatus>,
+    /// When the job started, in Unix milliseconds UTC.
+    pub started_at_ms: Option<u64>,
+    /// When it ended.
+    pub ended_at_ms: Option<u64>,
+}
+
+/// Merges the witnesses.
+///
+/// * A scheduler's final word other than "completed" or "failed" (cancelled, timeout, memory, node, preempted) explains
+///   what the marks cannot know, so it wins.
+/// * Else the end mark decides: it carries the true exit code, also above 127, which `sacct` gets wrong.
+/// * A job that left the queue without an end mark is not known to have ended well: [`JobState::Unknown`].
+#[must_use]
+pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
+    let interrupted = outcome.nodes.iter().any(|node| node.state == NodeState::Interrupted);
+    let started = outcome.start.as_ref().map(|mark| mark.at_ms);
+    let exit = outcome.end.as_ref().and_then(Sentinel::exit);
+    let mut status = Status {
+        state: JobState::Unknown,
+        raw_state: queue.map(|entry| entry.raw_state.clone()),
+        reason: queue.and_then(|entry| entry.reason.clone()),
+        exit: exit.or_else(|| queue.and_then(|entry| entry.exit)),
+        started_at_ms: started.or_else(|| queue.and_then(|entry| entry.started_at_ms)),
+        ended_at_ms: outcome.end.as_ref().map(|mark| mark.at_ms).or_else(|| queue?.ended_at_ms),
+    };
+    (status.state, status.reason) = match (exit, queue.map(|entry| entry.state)) {
+        (_, Some(state)) if state.is_final() && !matches!(state, JobState::Completed | JobState::Failed) => {
+            (state, status.reason.take())
+        }
+        (Some(exit), _) => (state_of_exit(exit), status.reason.take().filter(|_| !exit.is_success())),
+        (None, Some(state)) => (state, status.reason.take()),
+        (None, None) => (JobState::Unknown, Some(unknown_reason(outcome, interrupted))),
+    };
+    status
+}
+
+fn state_of_exit(exit: ExitStatus) -> JobState {
+    if exit.is_success() { JobState::Completed } else { JobState::Failed }
+}
+
+fn unknown_reason(outcome: &Outcome, interrupted: bool) -> String {
+    let text = if interrupted {
+        "the job's shell was killed on the node"
+    } else if outcome.start.is_some() {
+        "the job started, left no end mark, and its scheduler no longer knows it"
+    } else {
+        "its scheduler does not know it and it left no start mark"
+    };
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(exit_code: Option<i32>) -> Option<Sentinel> {
+        Some(Sentinel { format: 1, at_ms: 1000, node: "n1".into(), job_id: None, exit_code })
+    }
+
+    fn entry(state: JobState) -> QueueEntry {
+        QueueEntry {
+            job_id: JobId("7".into()),
+            state,
+            raw_state: "RAW".into(),
+            reason: Some("Why".into()),
+            submitted_at_ms: None,
+            started_at_ms: None,
+            ended_at_ms: None,
+            exit: None,
+            nodes: None,
+        }
+    }
+
+    fn state(exit: Option<i32>, queue: Option<JobState>) -> JobState {
+        let end = exit.and_then(|code| mark(Some(code)));
+        let outcome = Outcome { start: mark(None), end, nodes: vec![] };
+        resolve(&outcome, queue.map(entry).as_ref()).state
+    }
+
+    #[test]
+    fn the_end_mark_decides_between_completed_and_failed() {
+        assert_eq!(state(Some(0), None), JobState::Completed);
+        assert_eq!(state(Some(3), None), JobState::Failed);
+        assert_eq!(state(Some(0), Some(JobState::Running)), JobState::Completed);
+        assert_eq!(state(Some(3), Some(JobState::Completed)), JobState::Failed);
+    }
+
+    #[test]
+    fn the_scheduler_explains_what_marks_cannot_know() {
+        assert_eq!(state(Some(143), Some(JobState::Timeout)), JobState::Timeout);
+        assert_eq!(state(Some(143), Some(JobState::Cancelled)), JobState::Cancelled);
+        assert_eq!(state(Some(137), Some(JobState::OutOfMemory)), JobState::OutOfMemory);
+        assert_eq!(state(None, Some(JobState::Pending)), JobState::Pending);
+    }
+
+    #[test]
+    fn an_empty_answer_proves_nothing() {
+        let status = resolve(&Outcome { start: mark(None), ..Outcome::default() }, None);
+        assert_eq!(status.state, JobState::Unknown);
+        assert!(status.reason.expect("a reason").contains("no end mark"));
+    }
+
+    #[test]
+    fn signals_are_told_from_codes() {
+        assert_eq!(mark(Some(143)).and_then(|m| m.exit()), Some(ExitStatus::Signal(15)));
+        assert_eq!(mark(Some(3)).and_then(|m| m.exit()), Some(ExitStatus::Code(3)));
+    }
+}

@@ -1,0 +1,181 @@
+//! Figures derived from samples and epochs.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Progress, Sample};
+
+/// What a run used on one node, derived from its samples. Merged over nodes by [`Usage::add_node`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+pub struct Usage {
+    /// Wall time from start to end (or to the last sample), in seconds.
+    pub wall_seconds: Option<f64>,
+    /// CPU time in user mode, in seconds.
+    pub cpu_user_seconds: Option<f64>,
+    /// CPU time in the kernel, in seconds.
+    pub cpu_system_seconds: Option<f64>,
+    /// Largest resident memory in any sample, in bytes.
+    pub mem_peak_bytes: Option<u64>,
+    /// Bytes read from storage.
+    pub io_read_bytes: Option<u64>,
+    /// Bytes written to storage.
+    pub io_write_bytes: Option<u64>,
+    /// Most processes at once.
+    pub processes_peak: Option<u64>,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "CPU times stay far below 2^53 microseconds")]
+fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
+}
+
+impl Usage {
+    /// Takes a further sample in. Counters replace, gauges keep their largest value.
+    pub fn add_sample(&mut self, sample: &Sample, started_at_ms: u64) {
+        let newer = |old: Option<u64>, new: Option<u64>| old.max(new);
+        self.wall_seconds = Some(seconds(sample.at_ms.saturating_sub(started_at_ms) * 1000));
+        self.cpu_user_seconds = sample.cpu_user_us.map(seconds).or(self.cpu_user_seconds);
+        self.cpu_system_seconds = sample.cpu_system_us.map(seconds).or(self.cpu_system_seconds);
+        self.mem_peak_bytes = newer(self.mem_peak_bytes, sample.mem_rss_bytes);
+        self.io_read_bytes = newer(self.io_read_bytes, sample.io_read_bytes);
+        self.io_write_bytes = newer(self.io_write_bytes, sample.io_write_bytes);
+        self.processes_peak = newer(self.processes_peak, sample.processes);
+    }
+
+    /// Adds the usage of another node of the same run: times and bytes add up, wall time and memory per node are the
+    /// largest of any node.
+    pub fn add_node(&mut self, other: &Self) {
+        let larger = |a: Option<f64>, b: Option<f64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (a, b) => a.or(b),
+        };
+        let sum = |a: Option<f64>, b: Option<f64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a + b),
+            (a, b) => a.or(b),
+        };
+        let total = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+            (a, b) => a.or(b),
+        };
+        self.wall_seconds = larger(self.wall_seconds, other.wall_seconds);
+        self.cpu_user_seconds = sum(self.cpu_user_seconds, other.cpu_user_seconds);
+        self.cpu_system_seconds = sum(self.cpu_system_seconds, other.cpu_system_seconds);
+        self.mem_peak_bytes = self.mem_peak_bytes.max(other.mem_peak_bytes);
+        self.io_read_bytes = total(self.io_read_bytes, other.io_read_bytes);
+        self.io_write_bytes = total(self.io_write_bytes, other.io_write_bytes);
+        self.processes_peak = total(self.processes_peak, other.processes_peak);
+    }
+
+    /// CPU time in user mode and the kernel, in seconds.
+    #[must_use]
+    pub fn cpu_seconds(&self) -> Option<f64> {
+        Some(self.cpu_user_seconds? + self.cpu_system_seconds?)
+    }
+
+    /// CPUs kept busy on average: CPU time over wall time.
+    #[must_use]
+    pub fn cpus_busy(&self) -> Option<f64> {
+        let wall = self.wall_seconds.filter(|wall| *wall > 0.0)?;
+        Some(self.cpu_seconds()? / wall)
+    }
+}
+
+/// Epoch times in few figures. The first epoch stands apart: tracing, compilation and cold caches lie in it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct EpochSummary {
+    /// Epochs with a known duration.
+    pub epochs: usize,
+    /// The first epoch, in seconds.
+    pub first_seconds: f64,
+    /// Median of the later ones (of the first where there is no other), in seconds.
+    pub steady_seconds: f64,
+    /// First less median of the later ones, in seconds; `None` with one epoch.
+    pub first_overhead_seconds: Option<f64>,
+    /// Samples per second of the steady epoch, where the samples of an epoch are known.
+    pub samples_per_second: Option<f64>,
+}
+
+/// Summarises the epochs of `progress`; `samples` is the number of training samples of an epoch. `None` without any
+/// epoch of known duration.
+#[must_use]
+pub fn summarise_epochs(progress: &Progress, samples: Option<u64>) -> Option<EpochSummary> {
+    let known: Vec<f64> = progress.epochs.iter().filter_map(super::Epoch::seconds).collect();
+    let (first, later) = known.split_first()?;
+    let steady = median(later).unwrap_or(*first);
+    #[expect(clippy::cast_precision_loss, reason = "sample counts stay far below 2^53")]
+    let samples_per_second = samples.filter(|_| steady > 0.0).map(|samples| samples as f64 / steady);
+    Some(EpochSummary {
+        epochs: known.len(),
+        first_seconds: *first,
+        steady_seconds: steady,
+        first_overhead_seconds: (!later.is_empty()).then_some(first - steady),
+        samples_per_second,
+    })
+}
+
+fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(sorted[middle]),
+        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Epoch;
+    use super::*;
+
+    fn progress(seconds: &[f64]) -> Progress {
+        let mut progress = Progress::default();
+        for (number, seconds) in seconds.iter().enumerate() {
+            let printed_seconds = Some(*seconds);
+            progress.push_epoch(Epoch { epoch: number as u64, printed_seconds, ..Epoch::default() });
+        }
+        progress
+    }
+
+    #[test]
+    fn first_epoch_stands_apart() {
+        let summary = summarise_epochs(&progress(&[15.5, 3.25, 3.0, 3.5]), Some(6500)).expect("epochs");
+        assert_eq!(summary.steady_seconds, 3.25);
+        assert_eq!(summary.first_overhead_seconds, Some(12.25));
+        assert_eq!(summary.samples_per_second, Some(2000.0));
+    }
+
+    #[test]
+    fn one_epoch_has_no_overhead_and_none_no_summary() {
+        let summary = summarise_epochs(&progress(&[2.5]), None).expect("an epoch");
+        assert_eq!((summary.steady_seconds, summary.first_overhead_seconds), (2.5, None));
+        assert_eq!(summarise_epochs(&progress(&[]), Some(1)), None);
+    }
+
+    #[test]
+    fn absent_values_stay_absent() {
+        let mut usage = Usage::default();
+        usage.add_sample(&Sample { at_ms: 3000, mem_rss_bytes: Some(5), ..Sample::default() }, 1000);
+        usage.add_sample(&Sample { at_ms: 4000, mem_rss_bytes: Some(3), ..Sample::default() }, 1000);
+        assert_eq!((usage.wall_seconds, usage.mem_peak_bytes), (Some(3.0), Some(5)));
+        assert_eq!((usage.cpu_seconds(), usage.io_read_bytes, usage.cpus_busy()), (None, None, None));
+    }
+
+    #[test]
+    fn nodes_add_up() {
+        let node = Usage {
+            wall_seconds: Some(2.0),
+            cpu_user_seconds: Some(3.0),
+            cpu_system_seconds: Some(1.0),
+            mem_peak_bytes: Some(10),
+            ..Usage::default()
+        };
+        let mut both = node;
+        both.add_node(&Usage { mem_peak_bytes: Some(20), ..node });
+        assert_eq!(
+            (both.wall_seconds, both.cpu_seconds(), both.mem_peak_bytes),
+            (Some(2.0), Some(8.0), Some(20))
+        );
+        assert_eq!(both.cpus_busy(), Some(4.0));
+    }
+}

@@ -1,0 +1,3 @@
+//! Budgets.
+
+fn main() {}
