@@ -2,13 +2,16 @@
 //!
 //! Pure: text in, [`JobSpec`] or a list of [`crate::diagnostic::Problem`] out.
 
+mod fields;
+mod file;
 mod id;
 mod spec;
 mod state;
 
+pub use file::{MAX_JOB_FILE_BYTES, parse};
 pub use id::{JobId, RunId, RunIdError, name_problem};
 pub use spec::{
-    Command, EnvVar, JobSpec, Launcher, Located, NodeCount, Resources, Run, SchedulerKind, SchedulerSection,
-    TimingPattern, Workload,
+    Asked, Command, EnvVar, JobSpec, Launcher, Located, NodeCount, Resources, Run, SchedulerKind,
+    SchedulerSection, TimingPattern, Workload,
 };
 pub use state::JobState;

@@ -16,6 +16,15 @@ pub struct Located<T> {
     pub span: Range<usize>,
 }
 
+/// A value that may be left to dlrun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked<T> {
+    /// `"auto"`: the performance model chooses; without one the line is left out.
+    Auto,
+    /// This much.
+    Value(T),
+}
+
 /// What runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -70,7 +79,7 @@ pub struct Run {
     /// Environment modules to load first.
     pub modules: Vec<String>,
     /// How the command is started on several nodes.
-    pub launcher: Launcher,
+    pub launcher: Option<Located<Launcher>>,
     /// With `launcher = "none"`, allows nodes on which nothing runs.
     pub idle_nodes: bool,
 }
@@ -87,9 +96,9 @@ pub struct Resources {
     /// GPUs on each node, with an optional type: `2`, `v100:2`.
     pub gpus_per_node: Option<String>,
     /// Main memory on each node.
-    pub memory: Option<Bytes>,
+    pub memory: Option<Asked<Bytes>>,
     /// Limit on the run time.
-    pub walltime: Option<Walltime>,
+    pub walltime: Option<Asked<Walltime>>,
     /// Slurm partition, PBS queue.
     pub queue: Option<String>,
     /// Account to charge.
@@ -197,5 +206,5 @@ pub struct JobSpec {
     /// What is known of the training.
     pub workload: Workload,
     /// The user's own timing pattern.
-    pub timing: Option<TimingPattern>,
+    pub timing: Option<Located<TimingPattern>>,
 }

@@ -1,0 +1,248 @@
+//! Typed access to one TOML table that collects every fault instead of stopping at the first.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::spec::Located;
+use crate::diagnostic::{Problem, nearest};
+
+/// Keys that a later version will know, with the feature they belong to: refused by name, never ignored.
+pub(super) type LaterKeys = &'static [(&'static str, &'static str)];
+
+/// One table of the job file while it is read.
+pub(super) struct Fields<'a> {
+    /// Its name with the dot behind it (`resources.`), empty at the top level.
+    prefix: &'static str,
+    table: &'a DeTable<'a>,
+    later: LaterKeys,
+    asked: Vec<&'static str>,
+    problems: &'a mut Vec<Problem>,
+}
+
+type Value<'a> = &'a Spanned<DeValue<'a>>;
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(
+        prefix: &'static str,
+        table: &'a DeTable<'a>,
+        later: LaterKeys,
+        problems: &'a mut Vec<Problem>,
+    ) -> Self {
+        Self { prefix, table, later, asked: Vec::new(), problems }
+    }
+
+    /// The value of `key`, which is thereby known.
+    fn value(&mut self, key: &'static str) -> Option<Value<'a>> {
+        self.asked.push(key);
+        self.table.get(key)
+    }
+
+    /// Says whether the key stands in the table, faulty or not.
+    pub(super) fn holds(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    /// Says whether the key holds a whole number.
+    pub(super) fn is_number(&self, key: &str) -> bool {
+        self.table.get(key).is_some_and(|value| value.get_ref().is_integer())
+    }
+
+    /// Reports a fault.
+    pub(super) fn problem(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    fn wrong_type(&mut self, key: &str, value: Value<'a>, wanted: &str) {
+        let found = match value.get_ref().type_str() {
+            "string" => "text",
+            "integer" => "a whole number",
+            "float" => "a number with a fraction",
+            "boolean" => "true or false",
+            "datetime" => "a date",
+            "array" => "a list",
+            _ => "a table",
+        };
+        let message = format!("`{}{key}` must be {wanted}, not {found}", self.prefix);
+        self.problem(Problem::at(value.span(), message));
+    }
+
+    /// Text without NUL.
+    pub(super) fn text(&mut self, key: &'static str) -> Option<Located<String>> {
+        let value = self.value(key)?;
+        self.text_of(key, value)
+    }
+
+    fn text_of(&mut self, key: &str, value: Value<'a>) -> Option<Located<String>> {
+        let Some(text) = value.get_ref().as_str() else {
+            self.wrong_type(key, value, "text in quotes");
+            return None;
+        };
+        if text.contains('\0') {
+            let message = format!("`{}{key}` must not contain a NUL character", self.prefix);
+            self.problem(Problem::at(value.span(), message));
+            return None;
+        }
+        Some(Located { value: text.to_owned(), span: value.span() })
+    }
+
+    /// Text that `read` turns into a value; its error becomes the problem.
+    pub(super) fn parsed<T, E: std::fmt::Display>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<Located<T>> {
+        let text = self.text(key)?;
+        match read(&text.value) {
+            Ok(value) => Some(Located { value, span: text.span }),
+            Err(error) => {
+                self.problem(Problem::at(text.span, format!("`{}{key}`: {error}", self.prefix)));
+                None
+            }
+        }
+    }
+
+    /// A word out of `words`; words that belong to a later version are refused by their feature.
+    pub(super) fn word<T>(
+        &mut self,
+        key: &'static str,
+        words: &[(&'static str, T)],
+        later: LaterKeys,
+    ) -> Option<Located<T>>
+    where
+        T: Copy,
+    {
+        let text = self.text(key)?;
+        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text.value) {
+            return Some(Located { value: *value, span: text.span });
+        }
+        let name = format!("{}{key}", self.prefix);
+        let problem = match later.iter().find(|(word, _)| *word == text.value) {
+            Some((word, feature)) => Problem::at(
+                text.span,
+                format!("`{name} = \"{word}\"` is not in this version of dlrun: {feature}"),
+            ),
+            None => {
+                let known = words.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+                Problem::at(text.span, format!("`{name}` must be one of {known}, not `{}`", text.value))
+            }
+        };
+        let guess = nearest(&text.value, words.iter().map(|(word, _)| *word));
+        self.problem(match guess {
+            Some(guess) => problem.hinted(format!("did you mean `{guess}`?")),
+            None => problem,
+        });
+        None
+    }
+
+    /// A whole number from `range`; underscores as TOML has them.
+    pub(super) fn number(&mut self, key: &'static str, range: Range<u64>) -> Option<Located<u64>> {
+        let value = self.value(key)?;
+        let Some(integer) = value.get_ref().as_integer() else {
+            self.wrong_type(key, value, "a whole number");
+            return None;
+        };
+        let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
+        if let Some(number) = number.filter(|number| range.contains(number)) {
+            return Some(Located { value: number, span: value.span() });
+        }
+        let (first, last) = (range.start, range.end - 1);
+        let message = format!("`{}{key}` must be from {first} to {last}, not {integer}", self.prefix);
+        self.problem(Problem::at(value.span(), message));
+        None
+    }
+
+    /// A whole number that fits 32 bits, at least 1.
+    pub(super) fn count(&mut self, key: &'static str, limit: u32) -> Option<Located<u32>> {
+        let number = self.number(key, 1..u64::from(limit) + 1)?;
+        Some(Located { value: u32::try_from(number.value).ok()?, span: number.span })
+    }
+
+    pub(super) fn boolean(&mut self, key: &'static str) -> Option<bool> {
+        let value = self.value(key)?;
+        let boolean = value.get_ref().as_bool();
+        if boolean.is_none() {
+            self.wrong_type(key, value, "true or false");
+        }
+        boolean
+    }
+
+    /// A list of texts; `None` where the key is absent or faulty.
+    pub(super) fn texts(&mut self, key: &'static str) -> Option<Located<Vec<Located<String>>>> {
+        let value = self.value(key)?;
+        let Some(list) = value.get_ref().as_array() else {
+            self.wrong_type(key, value, "a list of texts, such as [\"a\", \"b\"]");
+            return None;
+        };
+        let items: Vec<_> = list.iter().map(|item| self.text_of(key, item)).collect();
+        let items: Option<Vec<_>> = items.into_iter().collect();
+        Some(Located { value: items?, span: value.span() })
+    }
+
+    /// A table of texts: names with their spans, and values.
+    pub(super) fn text_table(&mut self, key: &'static str) -> Vec<(Located<String>, String)> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong_type(key, value, "a table, such as { NAME = \"value\" }");
+            return Vec::new();
+        };
+        let mut entries = Vec::new();
+        for (name, value) in table {
+            let located = Located { value: name.get_ref().to_string(), span: name.span() };
+            if let Some(text) = self.text_of(&format!("{key}.{}", located.value), value) {
+                entries.push((located, text.value));
+            }
+        }
+        // In the order of the file, not of the alphabet: a reader looks for what was written.
+        entries.sort_by_key(|(name, _)| name.span.start);
+        entries
+    }
+
+    /// A sub-table of this table.
+    pub(super) fn table(&mut self, key: &'static str) -> Option<Located<&'a DeTable<'a>>> {
+        let value = self.value(key)?;
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            self.wrong_type(key, value, &format!("a table, written [{key}]"));
+        }
+        Some(Located { value: table?, span: value.span() })
+    }
+
+    /// The number of nodes may also be a range, which needs the model.
+    pub(super) fn refuse_table(&mut self, key: &'static str, feature: &str) -> bool {
+        let Some(value) = self.table.get(key).filter(|value| value.get_ref().is_table()) else {
+            return false;
+        };
+        self.asked.push(key);
+        let message = format!("`{}{key} = {{ .. }}` is not in this version of dlrun: {feature}", self.prefix);
+        self.problem(Problem::at(value.span(), message));
+        true
+    }
+
+    /// Reports every key that nobody asked for.
+    pub(super) fn finish(self) {
+        for (key, _) in self.table {
+            let name: &str = key.get_ref();
+            if self.asked.contains(&name) {
+                continue;
+            }
+            let shown = format!("{}{name}", self.prefix);
+            let problem = match self.later.iter().find(|(later, _)| *later == name) {
+                Some((_, feature)) => {
+                    Problem::at(key.span(), format!("`{shown}` is not in this version of dlrun: {feature}"))
+                        .hinted("take the line out; it is refused because it would have no effect")
+                }
+                None => {
+                    let known = self.asked.iter().copied().chain(self.later.iter().map(|(later, _)| *later));
+                    let problem = Problem::at(key.span(), format!("unknown key `{shown}`"));
+                    match nearest(name, known) {
+                        Some(guess) => problem.hinted(format!("did you mean `{guess}`?")),
+                        None => problem.hinted(format!("known here: {}", self.asked.join(", "))),
+                    }
+                }
+            };
+            self.problems.push(problem);
+        }
+    }
+}

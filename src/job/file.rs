@@ -1,0 +1,460 @@
+//! The job file: TOML text in, [`JobSpec`] or all its faults out. `docs/job-file.md` is the reference.
+
+use std::path::PathBuf;
+
+use toml::de::DeTable;
+
+use super::fields::{Fields, LaterKeys};
+use super::id::name_problem;
+use super::spec::{
+    Asked, Command, EnvVar, JobSpec, Launcher, Located, NodeCount, Resources, Run, SchedulerKind,
+    SchedulerSection, TimingPattern, Workload,
+};
+use crate::diagnostic::Problem;
+use crate::units::{Bytes, Walltime};
+
+/// A job file larger than this is refused before it is read.
+pub const MAX_JOB_FILE_BYTES: u64 = 1 << 20;
+
+const CONTAINERS: &str =
+    "containers and the image catalogue come later; `[python]` or the host's programs run now";
+const FULL_SCHEDULERS: &str = "it comes with the full scheduler support";
+const MODEL: &str = "it comes with the performance model";
+const LAUNCHERS: &str = "this launcher comes later; `none` and `each` work now";
+
+const LATER_TOP: LaterKeys =
+    &[("framework", CONTAINERS), ("storage", FULL_SCHEDULERS), ("build", FULL_SCHEDULERS)];
+const LATER_RESOURCES: LaterKeys = &[
+    ("array", FULL_SCHEDULERS),
+    ("depends", FULL_SCHEDULERS),
+    ("begin", FULL_SCHEDULERS),
+    ("mail", FULL_SCHEDULERS),
+    ("licenses", FULL_SCHEDULERS),
+];
+const LATER_IMAGE: LaterKeys = &[
+    ("path", CONTAINERS),
+    ("uri", CONTAINERS),
+    ("bind", CONTAINERS),
+    ("gpu", CONTAINERS),
+    ("require_gpu", CONTAINERS),
+    ("fakeroot", CONTAINERS),
+    ("build", CONTAINERS),
+];
+const LATER_LAUNCHERS: LaterKeys =
+    &[("mpi", LAUNCHERS), ("torchrun", LAUNCHERS), ("horovod", LAUNCHERS), ("tensorflow", LAUNCHERS)];
+const LATER_SCHEDULERS: LaterKeys = &[("torque", FULL_SCHEDULERS), ("openpbs", FULL_SCHEDULERS)];
+
+/// More nodes than any machine of this decade has; a larger number is a typing error.
+const MAX_NODES: u32 = 100_000;
+
+/// Reads a job file.
+///
+/// # Errors
+/// Every fault at once, in the order of the file: syntax, unknown keys with the nearest valid one, wrong types,
+/// impossible values, keys of a later version.
+pub fn parse(text: &str) -> Result<JobSpec, Vec<Problem>> {
+    let (document, syntax) = DeTable::parse_recoverable(text);
+    let mut problems: Vec<Problem> = syntax.iter().map(syntax_problem).collect();
+    let spec = read_document(document.get_ref(), &mut problems);
+    // A file that is no TOML has one kind of fault; what a recovered tree lacks would only confuse.
+    if !syntax.is_empty() {
+        problems.truncate(syntax.len());
+    }
+    match spec {
+        Some(spec) if problems.is_empty() => Ok(spec),
+        _ => {
+            problems.sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |span| span.start));
+            Err(problems)
+        }
+    }
+}
+
+fn syntax_problem(error: &toml::de::Error) -> Problem {
+    Problem { span: error.span(), message: error.message().trim().replace('\n', "; "), hint: None }
+}
+
+fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<JobSpec> {
+    let mut nested = Vec::new();
+    let mut top = Fields::new("", document, LATER_TOP, problems);
+    if let Some(format) = top.number("format", 0..u64::from(u32::MAX)).filter(|format| format.value != 1) {
+        let message =
+            format!("`format = {}` is not known to this version of dlrun, which reads 1", format.value);
+        top.problem(Problem::at(format.span, message));
+    }
+    let name = top.parsed("name", |name| match name_problem(name) {
+        Some(why) => Err(why),
+        None => Ok(name.to_owned()),
+    });
+    let tables =
+        ["run", "resources", "scheduler", "image", "python", "workload", "timing"].map(|key| top.table(key));
+    top.finish();
+    let [run, resources, scheduler, image, python, workload, timing] =
+        tables.map(|table| table.map(|t| t.value));
+
+    if run.is_none() && !document.contains_key("run") {
+        nested.push(
+            Problem::of_file("the table `[run]` with `command` or `script` is missing")
+                .hinted("add: [run]\n        command = [\"python\", \"train.py\"]"),
+        );
+    }
+    let run = run.and_then(|table| read_run(table, &mut nested));
+    let resources = resources.map(|table| read_resources(table, &mut nested)).unwrap_or_default();
+    let scheduler = scheduler.map(|table| read_scheduler(table, &mut nested)).unwrap_or_default();
+    let no_image = image.is_some_and(|table| read_image(table, &mut nested));
+    let requirements = python.and_then(|table| read_python(table, &mut nested));
+    let workload = workload.map(|table| read_workload(table, &mut nested)).unwrap_or_default();
+    let timing = timing.and_then(|table| read_timing(table, &mut nested));
+    problems.append(&mut nested);
+    let name = name.map(|name| name.value);
+    Some(JobSpec { name, run: run?, resources, scheduler, no_image, requirements, workload, timing })
+}
+
+fn read_run(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Run> {
+    let mut fields = Fields::new("run.", table, &[], problems);
+    let command = read_command(&mut fields);
+    let workdir = path(&mut fields, "workdir");
+    let env = read_env(&mut fields);
+    let env_file = path(&mut fields, "env_file");
+    let modules = read_modules(&mut fields);
+    let words = [("auto", Launcher::Auto), ("none", Launcher::None), ("each", Launcher::Each)];
+    let launcher = fields.word("launcher", &words, LATER_LAUNCHERS);
+    let idle_nodes = fields.boolean("idle_nodes").unwrap_or(false);
+    fields.finish();
+    Some(Run { command: command?, workdir, env, env_file, modules, launcher, idle_nodes })
+}
+
+fn read_command(fields: &mut Fields<'_>) -> Option<Located<Command>> {
+    let argv = fields.texts("command");
+    let script = fields.text("script");
+    match (argv, script) {
+        (Some(argv), Some(script)) => {
+            let problem = Problem::at(script.span, "`run.command` and `run.script` exclude each other");
+            fields.problem(
+                problem.hinted(format!("keep one of them (`command` begins at byte {})", argv.span.start)),
+            );
+            None
+        }
+        (Some(argv), None) if argv.value.first().is_none_or(|first| first.value.is_empty()) => {
+            let problem = Problem::at(argv.span, "`run.command` names no program");
+            fields.problem(problem.hinted("write command = [\"python\", \"train.py\"]"));
+            None
+        }
+        (Some(argv), None) => {
+            let words = argv.value.into_iter().map(|word| word.value).collect();
+            Some(Located { value: Command::Argv(words), span: argv.span })
+        }
+        (None, Some(script)) if script.value.is_empty() => {
+            fields.problem(Problem::at(script.span, "`run.script` must not be empty"));
+            None
+        }
+        (None, Some(script)) => Some(Located { value: Command::Script(script.value), span: script.span }),
+        (None, None) => {
+            if !fields.holds("command") {
+                fields.problem(
+                    Problem::of_file("`[run]` needs `command` or `script`")
+                        .hinted("write command = [\"python\", \"train.py\"] under [run]"),
+                );
+            }
+            None
+        }
+    }
+}
+
+fn path(fields: &mut Fields<'_>, key: &'static str) -> Option<Located<PathBuf>> {
+    fields.parsed(key, |text| match text {
+        "" => Err("must not be empty"),
+        text if text.chars().any(char::is_control) => Err("must not contain control characters"),
+        text => Ok(PathBuf::from(text)),
+    })
+}
+
+/// Variables that the batch script sets itself, or that decide what a shell does before its first line.
+const RESERVED_ENV: [&str; 5] = ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "IFS"];
+
+fn read_env(fields: &mut Fields<'_>) -> Vec<EnvVar> {
+    let entries = fields.text_table("env");
+    let mut env = Vec::new();
+    for (name, value) in entries {
+        let letters = name.value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        if name.value.is_empty() || !letters || name.value.as_bytes()[0].is_ascii_digit() {
+            let message =
+                format!("`run.env`: {:?} is not a variable name (letters, digits, `_`)", name.value);
+            fields.problem(Problem::at(name.span, message));
+        } else if name.value.starts_with("DLRUN_") || RESERVED_ENV.contains(&name.value.as_str()) {
+            let message = format!("`run.env`: `{}` is reserved and cannot be set", name.value);
+            fields.problem(Problem::at(name.span, message));
+        } else {
+            env.push(EnvVar { name: name.value, value });
+        }
+    }
+    env
+}
+
+fn read_modules(fields: &mut Fields<'_>) -> Vec<String> {
+    let Some(modules) = fields.texts("modules") else { return Vec::new() };
+    let mut names = Vec::new();
+    for module in modules.value {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-/:@=~".contains(c);
+        if module.value.is_empty() || module.value.starts_with('-') || !module.value.chars().all(allowed) {
+            let message = format!("`run.modules`: {:?} is not a module name", module.value);
+            fields.problem(Problem::at(module.span, message));
+        } else {
+            names.push(module.value);
+        }
+    }
+    names
+}
+
+fn auto_or<T, E>(read: impl Fn(&str) -> Result<T, E>) -> impl Fn(&str) -> Result<Asked<T>, E> {
+    move |text| if text == "auto" { Ok(Asked::Auto) } else { read(text).map(Asked::Value) }
+}
+
+fn read_resources(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Resources {
+    let mut fields = Fields::new("resources.", table, LATER_RESOURCES, problems);
+    let nodes = if fields.refuse_table("nodes", MODEL) { None } else { fields.count("nodes", MAX_NODES) };
+    let resources = Resources {
+        nodes: nodes.map(|nodes| Located { value: NodeCount(nodes.value), span: nodes.span }),
+        tasks_per_node: fields.count("tasks_per_node", 4096).map(|count| count.value),
+        cpus_per_task: fields.count("cpus_per_task", 65_536).map(|count| count.value),
+        gpus_per_node: read_gpus(&mut fields),
+        memory: fields.parsed("memory", auto_or(at_least_a_mebibyte)).map(|asked| asked.value),
+        walltime: fields.parsed("walltime", auto_or(Walltime::parse)).map(|asked| asked.value),
+        queue: option_text(&mut fields, "queue"),
+        account: option_text(&mut fields, "account"),
+        qos: option_text(&mut fields, "qos"),
+        reservation: option_text(&mut fields, "reservation"),
+        constraint: option_text(&mut fields, "constraint"),
+        nodelist: option_text(&mut fields, "nodelist"),
+        exclude: option_text(&mut fields, "exclude"),
+        exclusive: fields.boolean("exclusive"),
+    };
+    fields.finish();
+    resources
+}
+
+fn at_least_a_mebibyte(text: &str) -> Result<Bytes, String> {
+    let bytes = Bytes::parse(text).map_err(|error| error.to_string())?;
+    if bytes.0 < 1 << 20 { Err(format!("`{text}` is less than 1MiB")) } else { Ok(bytes) }
+}
+
+/// `2` as number or text, or `v100:2`.
+fn read_gpus(fields: &mut Fields<'_>) -> Option<String> {
+    if fields.is_number("gpus_per_node") {
+        return fields.count("gpus_per_node", 1024).map(|count| count.value.to_string());
+    }
+    let gpus = fields.parsed("gpus_per_node", |text| {
+        let (kind, count) = text.rsplit_once(':').unwrap_or(("any", text));
+        let good_kind =
+            !kind.is_empty() && kind.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+        match count.parse::<u16>() {
+            Ok(1..=1024) if good_kind => Ok(text.to_owned()),
+            _ => Err(format!("`{text}` is not a number of GPUs; write 2 or \"v100:2\"")),
+        }
+    });
+    gpus.map(|gpus| gpus.value)
+}
+
+/// Text that stands in a directive: no blanks, quotes, comments or control characters, which would end or split it.
+fn option_text(fields: &mut Fields<'_>, key: &'static str) -> Option<String> {
+    let text = fields.parsed(key, |text| {
+        let allowed = |c: char| c.is_alphanumeric() || "._+-:/@,=&|*[]()!".contains(c);
+        match text.chars().find(|c| !allowed(*c)) {
+            _ if text.is_empty() => Err("must not be empty".to_owned()),
+            _ if text.starts_with('-') => Err("must not begin with `-`".to_owned()),
+            Some(bad) => Err(format!("must not contain {bad:?}")),
+            None => Ok(text.to_owned()),
+        }
+    });
+    text.map(|text| text.value)
+}
+
+fn read_scheduler(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> SchedulerSection {
+    let mut fields = Fields::new("scheduler.", table, &[], problems);
+    let words =
+        [("auto", SchedulerKind::Auto), ("slurm", SchedulerKind::Slurm), ("local", SchedulerKind::Local)];
+    let kind = fields.word("kind", &words, LATER_SCHEDULERS).map(|kind| kind.value);
+    let directives = option_lines(&mut fields, "directives");
+    let arguments = option_lines(&mut fields, "arguments");
+    fields.finish();
+    SchedulerSection { kind, directives, arguments }
+}
+
+/// Options handed through: each begins with `-` and stays on its line.
+fn option_lines(fields: &mut Fields<'_>, key: &'static str) -> Vec<String> {
+    let Some(lines) = fields.texts(key) else { return Vec::new() };
+    let mut options = Vec::new();
+    for line in lines.value {
+        if line.value.chars().any(char::is_control) {
+            let message = format!("`scheduler.{key}` must not contain line breaks or control characters");
+            fields.problem(Problem::at(line.span, message));
+        } else if line.value.starts_with('-') || (key == "arguments" && !line.value.is_empty()) {
+            options.push(line.value);
+        } else {
+            let message =
+                format!("`scheduler.{key}`: {:?} is not an option such as `--comment=paper`", line.value);
+            fields.problem(Problem::at(line.span, message));
+        }
+    }
+    options
+}
+
+/// Returns whether a container is ruled out.
+fn read_image(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> bool {
+    let mut fields = Fields::new("image.", table, LATER_IMAGE, problems);
+    let none = fields.boolean("none").unwrap_or(false);
+    fields.finish();
+    none
+}
+
+fn read_python(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Located<PathBuf>> {
+    let mut fields = Fields::new("python.", table, &[], problems);
+    let requirements = path(&mut fields, "requirements");
+    fields.finish();
+    requirements
+}
+
+/// Counts beyond this are typing errors, and they still fit every consumer's 64-bit integers.
+const MAX_COUNT: u64 = 1 << 60;
+
+fn read_workload(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Workload {
+    let mut fields = Fields::new("workload.", table, &[], problems);
+    let mut count = |key| fields.number(key, 1..MAX_COUNT).map(|number| number.value);
+    let (parameters, samples, batch_size, epochs) =
+        (count("parameters"), count("samples"), count("batch_size"), count("epochs"));
+    let mut label = |key| fields.parsed(key, label_text).map(|text| text.value);
+    let (model, dataset, precision) = (label("model"), label("dataset"), label("precision"));
+    fields.finish();
+    Workload { model, parameters, dataset, samples, batch_size, epochs, precision }
+}
+
+fn label_text(text: &str) -> Result<String, &'static str> {
+    match text {
+        "" => Err("must not be empty"),
+        text if text.len() > 200 => Err("is longer than 200 bytes"),
+        text if text.chars().any(char::is_control) => Err("must not contain control characters"),
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn read_timing(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Located<TimingPattern>> {
+    let mut fields = Fields::new("timing.", table, &[], problems);
+    let epoch = fields.text("epoch");
+    fields.finish();
+    epoch.map(|epoch| Located { value: TimingPattern { epoch: epoch.value }, span: epoch.span })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn faults(text: &str) -> Vec<String> {
+        let problems = parse(text).expect_err("the file is faulty");
+        problems.iter().map(|p| format!("{} [{}]", p.message, p.hint.clone().unwrap_or_default())).collect()
+    }
+
+    /// The only fault of a job file with `line` in it.
+    fn fault_of(line: &str) -> String {
+        let text = format!("{line}\n[run]\ncommand = [\"true\"]\n");
+        let mut faults = faults(&text);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        faults.remove(0)
+    }
+
+    #[test]
+    fn a_minimal_file_is_enough() {
+        let spec = parse("[run]\ncommand = [\"python\", \"train.py\"]\n").expect("valid");
+        assert_eq!(spec.run.command.value, Command::Argv(vec!["python".into(), "train.py".into()]));
+        assert_eq!((spec.name, spec.resources), (None, Resources::default()));
+    }
+
+    #[test]
+    fn every_fault_is_reported_at_once_in_the_order_of_the_file() {
+        let text = "nmae = \"x\"\n[run]\ncommand = [\"a\"]\nworkdri = \".\"\n[resources]\nwalltime = \"12\"\nmemory = \"64\"\nnodes = 0\ncpus_per_task = \"8\"\n";
+        let faults = faults(text);
+        let expected = [
+            "unknown key `nmae` [did you mean `name`?]",
+            "unknown key `run.workdri` [did you mean `workdir`?]",
+            "`resources.walltime`: `12` has no unit",
+            "`resources.memory`: `64` has no unit",
+            "`resources.nodes` must be from 1 to 100000, not 0",
+            "`resources.cpus_per_task` must be a whole number, not text",
+        ];
+        assert_eq!(faults.len(), expected.len(), "{faults:#?}");
+        for (fault, expected) in faults.iter().zip(expected) {
+            assert!(fault.starts_with(expected), "{fault}\nis not\n{expected}");
+        }
+    }
+
+    #[test]
+    fn keys_of_later_versions_are_refused_by_name() {
+        for (line, name) in [
+            ("image.path = \"a.sif\"", "`image.path`"),
+            ("framework.name = \"pytorch\"", "`framework`"),
+            ("resources.array = \"0-9\"", "`resources.array`"),
+            ("resources.nodes = { min = 1, max = 4 }", "`resources.nodes = { .. }`"),
+            ("scheduler.kind = \"torque\"", "`scheduler.kind = \"torque\"`"),
+        ] {
+            let fault = fault_of(line);
+            assert!(fault.contains(name) && fault.contains("not in this version"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn hostile_values_are_refused() {
+        for line in [
+            "name = \"a\\nb\"",
+            "name = \"../x\"",
+            "resources.queue = \"a b\"",
+            "resources.queue = \"-p\"",
+            "resources.account = \"a\\n#SBATCH --uid=0\"",
+            "scheduler.directives = [\"--comment=a\\n#SBATCH -p x\"]",
+            "scheduler.directives = [\"comment\"]",
+            "workload.samples = -1",
+            "format = 2",
+            "python.requirements = \"\"",
+        ] {
+            fault_of(line);
+        }
+        let env = |name: &str| {
+            faults(&format!("[run]\ncommand=[\"a\"]\nenv = {{ \"{name}\" = \"1\" }}\n")).remove(0)
+        };
+        assert!(env("A-B").contains("is not a variable name"));
+        assert!(env("DLRUN_RUN_ID").contains("is reserved"));
+        assert!(env("BASH_ENV").contains("is reserved"));
+    }
+
+    #[test]
+    fn env_values_are_kept_byte_for_byte() {
+        let text = "[run]\ncommand=[\"a\"]\nenv = { B = \"it's \\\"q\\\", $(x) `y`\\n#SBATCH\\ttab \\\\ é\", A = \"\" }\n";
+        let env = parse(text).expect("valid").run.env;
+        assert_eq!(env[0].value, "it's \"q\", $(x) `y`\n#SBATCH\ttab \\ é");
+        assert_eq!(env[1], EnvVar { name: "A".into(), value: String::new() });
+    }
+
+    #[test]
+    fn syntax_errors_alone_are_reported_for_a_broken_file() {
+        let faults = faults("[run\ncommand = [\n");
+        assert!(!faults.is_empty() && faults.iter().all(|f| !f.contains("[run]` needs")), "{faults:?}");
+    }
+
+    #[test]
+    fn one_of_command_and_script_is_wanted() {
+        assert!(faults("[run]\nworkdir = \".\"\n")[0].contains("needs `command` or `script`"));
+        assert!(faults("[run]\ncommand = []\n")[0].contains("names no program"));
+        assert!(faults("[run]\ncommand = [\"a\"]\nscript = \"b\"\n")[0].contains("exclude each other"));
+        assert!(faults("name = \"x\"\n")[0].contains("`[run]`"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_panic_and_spans_lie_inside(text in "[\\[\\]a-z_={}\"'\\\\\n .0-9#é-]{0,200}") {
+            if let Err(problems) = parse(&text) {
+                for problem in problems {
+                    prop_assert!(problem.span.is_none_or(|span| text.get(span.start..span.end).is_some()));
+                }
+            }
+        }
+    }
+}
