@@ -12,5 +12,6 @@ pub mod diagnostic;
 pub mod units;
 
 // Level 1: plain data and pure functions.
+pub mod config;
 pub mod job;
 pub mod record;
