@@ -1,0 +1,16 @@
+//! Other programs: the one place that starts processes.
+//!
+//! Three ways, one for each use: [`Tool`] runs a program and reads what it says (`sbatch`, `squeue`, `pip`),
+//! [`spawn_training`] starts the user's command inside a job, [`spawn_detached`] starts a background process of ours. It
+//! knows no program by name and never logs the values of environment variables.
+
+mod failure;
+mod find;
+mod pump;
+mod spawn;
+mod tool;
+
+pub use failure::{CommandError, Words};
+pub use find::find;
+pub use spawn::{Destination, Training, TrainingCommand, spawn_detached, spawn_training};
+pub use tool::{Output, Stream, Tool};

@@ -1,0 +1,259 @@
+//! Starts processes that are not read by us: the training itself, and our own background processes.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
+use nix::unistd::Pid;
+
+use super::failure::CommandError;
+use super::find::locate;
+use super::pump::pid_of;
+
+/// Signals that the training finds at their default, whatever the batch shell did: a shell without job control starts
+/// background jobs with SIGINT and SIGQUIT ignored (POSIX, "Asynchronous Lists"), `nohup` ignores SIGHUP.
+const DEFAULTED: [Signal; 8] = [
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGHUP,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGPIPE,
+    Signal::SIGCONT,
+];
+
+/// Where a stream of the training goes.
+#[derive(Debug)]
+pub enum Destination {
+    /// Where ours goes: the job's output file.
+    Inherit,
+    /// Into an open file.
+    File(File),
+}
+
+impl From<Destination> for Stdio {
+    fn from(destination: Destination) -> Self {
+        match destination {
+            Destination::Inherit => Self::inherit(),
+            Destination::File(file) => file.into(),
+        }
+    }
+}
+
+/// The user's command and what it shall find.
+#[derive(Debug)]
+pub struct TrainingCommand {
+    /// Program and arguments; the program is looked for in the `PATH` that it will see.
+    pub argv: Vec<OsString>,
+    /// Variables to set on top of our own environment; a later one wins.
+    pub sets: Vec<(OsString, OsString)>,
+    /// Standard output.
+    pub stdout: Destination,
+    /// Standard error.
+    pub stderr: Destination,
+}
+
+/// A training that was started. Dropping it leaves the process alone; the caller waits for it with `waitpid`.
+#[derive(Debug)]
+pub struct Training {
+    pid: Pid,
+}
+
+impl Training {
+    /// Returns its process id, which is that of its process group too.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+}
+
+/// Starts the training in a process group of its own, with default signals, nothing blocked and an empty standard input.
+///
+/// # Errors
+/// `NotFound`, `NotExecutable` or `Spawn`; [`CommandError::shell_code`] is what the job then exits with.
+pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandError> {
+    let mut command = background(&training.argv, &training.sets)?;
+    command.stdout(training.stdout).stderr(training.stderr).process_group(0);
+    let reset = || {
+        for which in DEFAULTED {
+            // SAFETY: SIG_DFL installs no code of ours; the only unsafe part of `signal` is a handler's body.
+            unsafe { signal(which, SigHandler::SigDfl) }?;
+        }
+        SigSet::empty().thread_set_mask()?;
+        io::Result::Ok(())
+    };
+    // SAFETY: runs between fork and exec, where only async-signal-safe calls are allowed: `signal` and `pthread_sigmask`
+    // are such (`signal-safety(7)`), and the closure allocates nothing.
+    unsafe { command.pre_exec(reset) };
+    let pid = start(&mut command, &training.argv)?;
+    Ok(Training { pid })
+}
+
+/// Starts a background process that shall outlive us, with its three streams on `/dev/null`, and returns its process id.
+///
+/// It stays in our process group and session, with our signal mask: leaving them (`setsid`, which a group's leader may not call) is its own
+/// first act. While we live a thread waits for it, so it never stays a zombie; afterwards it is init's.
+///
+/// # Errors
+/// `NotFound`, `NotExecutable`, `NoDirectory` or `Spawn`.
+pub fn spawn_detached(
+    argv: &[OsString],
+    env: &[(OsString, OsString)],
+    cwd: &Path,
+) -> Result<u32, CommandError> {
+    let mut command = background(argv, env)?;
+    command.stdout(Stdio::null()).stderr(Stdio::null()).current_dir(cwd);
+    if !cwd.is_dir() {
+        return Err(CommandError::NoDirectory { program: name_of(argv), path: cwd.to_owned() });
+    }
+    let mut child =
+        command.spawn().map_err(|source| CommandError::Spawn { program: name_of(argv), source })?;
+    let pid = child.id();
+    tracing::debug!(?argv, pid, "started in the background");
+    std::thread::spawn(move || child.wait());
+    Ok(pid)
+}
+
+fn background(argv: &[OsString], sets: &[(OsString, OsString)]) -> Result<Command, CommandError> {
+    let Some((program, args)) = argv.split_first() else {
+        return Err(CommandError::NotFound { program: String::new(), searched: Vec::new() });
+    };
+    let path = sets.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+    let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    let mut command = Command::new(locate(program, &[], &path)?);
+    // The name as given: programs such as busybox and Python's virtual environments look at it.
+    command.arg0(program).args(args).stdin(Stdio::null());
+    command.envs(sets.iter().map(|(name, value)| (name, value)));
+    Ok(command)
+}
+
+fn start(command: &mut Command, argv: &[OsString]) -> Result<Pid, CommandError> {
+    let refused = |source| CommandError::Spawn { program: name_of(argv), source };
+    let child = command.spawn().map_err(refused)?;
+    let pid = pid_of(&child).ok_or_else(|| refused(io::Error::other("the process id is out of range")))?;
+    tracing::debug!(?argv, %pid, "started the training");
+    Ok(pid)
+}
+
+fn name_of(argv: &[OsString]) -> String {
+    argv.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::{Read, Seek};
+    use std::time::{Duration, Instant};
+
+    use nix::sys::wait::{WaitStatus, waitpid};
+
+    use super::*;
+
+    fn shell(script: &str) -> Vec<OsString> {
+        ["sh", "-c", script].map(OsString::from).to_vec()
+    }
+
+    /// Runs a training to its end; returns its exit code and what it wrote to either stream.
+    fn trained(argv: Vec<OsString>, sets: Vec<(OsString, OsString)>) -> (i32, String, Pid) {
+        let mut file = tempfile::tempfile().expect("temp");
+        let twin = || Destination::File(file.try_clone().expect("a file can be cloned"));
+        let training = TrainingCommand { argv, sets, stdout: twin(), stderr: twin() };
+        let pid = spawn_training(training).expect("it starts").pid();
+        let WaitStatus::Exited(_, code) = waitpid(pid, None).expect("it is ours") else { panic!("killed") };
+        let mut text = String::new();
+        file.rewind().expect("a file");
+        file.read_to_string(&mut text).expect("text");
+        (code, text, pid)
+    }
+
+    /// A line of `/proc/self/status` as a number: bit n-1 stands for signal n (`proc_pid_status(5)`).
+    fn mask(status: &str, name: &str) -> u64 {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("the kernel writes it");
+        u64::from_str_radix(line.trim_start_matches(':').trim(), 16).expect("hexadecimal")
+    }
+
+    #[test]
+    fn training_finds_default_signals_and_an_empty_mask() {
+        for which in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGUSR1] {
+            // SAFETY: SIG_IGN runs no code of ours.
+            unsafe { signal(which, SigHandler::SigIgn) }.expect("it may be ignored");
+        }
+        SigSet::from_iter([Signal::SIGTERM, Signal::SIGUSR2]).thread_block().expect("they may be blocked");
+        let (code, status, pid) = trained(["cat", "/proc/self/status"].map(OsString::from).to_vec(), vec![]);
+        assert_eq!(code, 0, "{status}");
+        let ours = DEFAULTED.iter().fold(0_u64, |bits, which| bits | 1 << (*which as i32 - 1));
+        assert_eq!(mask(&status, "SigIgn") & ours, 0, "{status}");
+        assert_eq!(mask(&status, "SigBlk"), 0, "{status}");
+        assert!(status.contains(&format!("Pid:\t{pid}")), "{status}");
+        SigSet::from_iter([Signal::SIGTERM, Signal::SIGUSR2])
+            .thread_unblock()
+            .expect("they may be unblocked");
+    }
+
+    #[test]
+    fn training_leads_its_own_group_and_reads_nothing() {
+        // `stat`: pid, name, state, parent, group.
+        let (code, text, pid) = trained(
+            shell("cat; echo $V; cat /proc/$$/stat; exit 7"),
+            vec![("V".into(), "first".into()), ("V".into(), "second".into())],
+        );
+        assert_eq!(code, 7);
+        let (set, stat) = text.split_once('\n').expect("two lines");
+        assert_eq!(set, "second");
+        let fields: Vec<&str> = stat.split(' ').collect();
+        assert_eq!(fields[4], pid.to_string(), "{stat}");
+    }
+
+    #[test]
+    fn training_is_looked_for_in_its_own_path() {
+        let dir = tempfile::tempdir().expect("temp");
+        std::os::unix::fs::symlink("/bin/echo", dir.path().join("python")).expect("the directory is ours");
+        let path = vec![("PATH".into(), dir.path().as_os_str().to_owned())];
+        let (code, text, _) = trained(["python", "train.py"].map(OsString::from).to_vec(), path);
+        assert_eq!((code, text.as_str()), (0, "train.py\n"));
+    }
+
+    #[test]
+    fn training_that_cannot_start_has_the_shells_code() {
+        let dir = tempfile::tempdir().expect("temp");
+        let plain = dir.path().join("train.py");
+        fs::write(&plain, "print()").expect("the directory is ours");
+        for (program, code) in [
+            (OsString::from("no-such-program"), 127),
+            (dir.path().join("gone").into(), 127),
+            (plain.into(), 126),
+        ] {
+            let (stdout, stderr) = (Destination::Inherit, Destination::Inherit);
+            let training = TrainingCommand { argv: vec![program], sets: vec![], stdout, stderr };
+            let error = spawn_training(training).expect_err("it cannot start");
+            assert_eq!(error.shell_code(), code, "{error}");
+        }
+        let none = TrainingCommand {
+            argv: vec![],
+            sets: vec![],
+            stdout: Destination::Inherit,
+            stderr: Destination::Inherit,
+        };
+        assert!(spawn_training(none).is_err());
+    }
+
+    #[test]
+    fn detached_process_runs_in_its_directory_and_leaves_no_zombie() {
+        let dir = tempfile::tempdir().expect("temp");
+        let script = shell("printf %s \"$WORD\" > part; mv part done");
+        let pid = spawn_detached(&script, &[("WORD".into(), "said".into())], dir.path()).expect("it starts");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Path::new(&format!("/proc/{pid}")).exists() {
+            assert!(Instant::now() < deadline, "still there, perhaps as a zombie");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(fs::read_to_string(dir.path().join("done")).expect("it was written"), "said");
+        let error = spawn_detached(&script, &[], Path::new("/no/such/place")).expect_err("no directory");
+        assert!(matches!(error, CommandError::NoDirectory { .. }), "{error}");
+    }
+}
