@@ -16,3 +16,6 @@ pub mod units;
 pub mod config;
 pub mod job;
 pub mod record;
+
+// Level 2: one outside thing each.
+pub mod monitor;

@@ -14,7 +14,7 @@ mod usage;
 pub use node::{Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, WatcherCost};
 pub use run::{RunRecord, Sentinel};
 pub use sample::{COLUMNS, Column, ColumnKind, Sample};
-pub use series::{SeriesError, decode_segment, encode_segment};
+pub use series::{MAX_SEGMENT_BYTES, MAX_SEGMENT_SAMPLES, SeriesError, decode_segment, encode_segment};
 pub use status::{Outcome, QueueEntry, Status, resolve};
 pub use timing::{Epoch, MAX_EPOCHS_KEPT, Progress, StepMark, Throughput};
 pub use usage::{EpochSummary, Usage, summarise_epochs};

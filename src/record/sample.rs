@@ -33,7 +33,8 @@ pub const COLUMNS: [Column; 8] = [
     Column { name: "threads", kind: ColumnKind::Gauge },
 ];
 
-/// One reading, cumulative and as read. `None`: could not be read (the node record says why).
+/// One reading, cumulative and as read. `None`: could not be read (the node record says why), or was not due: what is
+/// costly to read is read less often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sample {
     /// When it was read, in Unix milliseconds UTC.

@@ -1,0 +1,75 @@
+//! A directory that looks like `/proc`, for tests.
+
+use std::fs;
+use std::path::Path;
+
+/// The directory; removed with the value.
+pub(super) struct FakeProc(tempfile::TempDir);
+
+/// One process of it, in the kernel's units.
+#[derive(Clone, Copy)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    pub(super) parent: u32,
+    pub(super) group: u32,
+    pub(super) session: u32,
+    pub(super) start: u64,
+    pub(super) state: char,
+    pub(super) user: u64,
+    pub(super) children_user: u64,
+    pub(super) threads: u64,
+    pub(super) rss_pages: u64,
+}
+
+impl Process {
+    pub(super) const NEW: Self = Self {
+        pid: 2,
+        parent: 1,
+        group: 1,
+        session: 1,
+        start: 1500,
+        state: 'S',
+        user: 0,
+        children_user: 0,
+        threads: 1,
+        rss_pages: 0,
+    };
+}
+
+impl FakeProc {
+    pub(super) fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory"))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Adds a process or changes it.
+    pub(super) fn put(&self, process: Process) {
+        let Process { pid, parent, group, session, start, state, user, children_user, threads, rss_pages } =
+            process;
+        let line = format!(
+            "{pid} (a) R (b) {state} {parent} {group} {session} 0 -1 4194304 0 0 0 0 {user} 0 {children_user} 0 20 0 \
+             {threads} 0 {start} 4096000 {rss_pages} 18446744073709551615 0 0\n"
+        );
+        self.write(pid, "stat", &line);
+    }
+
+    /// Writes a file of a process.
+    pub(super) fn write(&self, pid: u32, name: &str, text: &str) {
+        let directory = self.path().join(pid.to_string());
+        fs::create_dir_all(&directory).expect("made");
+        fs::write(directory.join(name), text).expect("written");
+    }
+
+    /// Writes the `io` of a process.
+    pub(super) fn put_io(&self, pid: u32, read_bytes: u64, write_bytes: u64) {
+        self.write(pid, "io", &format!("read_bytes: {read_bytes}\nwrite_bytes: {write_bytes}\n"));
+    }
+
+    /// Ends a process.
+    pub(super) fn remove(&self, pid: u32) {
+        fs::remove_dir_all(self.path().join(pid.to_string())).expect("removed");
+    }
+}

@@ -1,0 +1,30 @@
+//! Measures what a run uses, from the kernel's files under `/proc`.
+//!
+//! A [`Sampler`] makes one [`Sample`](crate::record::Sample) per tick; [`host_facts`] says once what the machine is. The
+//! module knows nothing of schedulers, of files that keep the samples, and of time: the caller says when a tick is and
+//! what the clock shows.
+
+mod host;
+mod ledger;
+mod process;
+mod sampler;
+mod tree;
+
+#[cfg(test)]
+mod fake_proc;
+
+pub use host::host_facts;
+pub use process::start_time_ticks;
+pub use sampler::Sampler;
+pub use tree::TreeRoot;
+
+use nix::sys::resource::{UsageWho, getrusage};
+
+/// CPU time that this process has used, in user mode and the kernel, in microseconds (`getrusage(2)`): what watching
+/// costs. 0 where the kernel does not say.
+#[must_use]
+pub fn own_cpu_us() -> u64 {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0 };
+    let times = [usage.user_time(), usage.system_time()];
+    times.iter().map(|time| u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or(0)).sum()
+}
