@@ -11,8 +11,8 @@ use super::CommandError;
 
 /// Finds an executable regular file called `program`, first in `dirs`, then in `PATH`.
 ///
-/// Directories that are empty or relative are skipped: what runs must not depend on where the user stands. A name with a
-/// `/` is a path and is only checked. Costs one file-system call for each miss and two for the hit.
+/// Directories that are empty or relative are skipped: what runs must not depend on where the user stands. A name with
+/// a `/` is a path and is only checked. Costs one file-system call for each miss and two for the hit.
 #[must_use]
 pub fn find(program: impl AsRef<OsStr>, dirs: &[PathBuf]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

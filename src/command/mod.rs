@@ -1,8 +1,8 @@
 //! Other programs: the one place that starts processes.
 //!
 //! Three ways, one for each use: [`Tool`] runs a program and reads what it says (`sbatch`, `squeue`, `pip`),
-//! [`spawn_training`] starts the user's command inside a job, [`spawn_detached`] starts a background process of ours. It
-//! knows no program by name and never logs the values of environment variables.
+//! [`spawn_training`] starts the user's command inside a job, [`spawn_detached`] starts a background process of ours.
+//! It knows no program by name and never logs the values of environment variables.
 
 mod failure;
 mod find;

@@ -1,7 +1,8 @@
 //! Moves bytes between us and a child, in one thread and without ever blocking on a pipe.
 //!
-//! A thread for each pipe would be simpler, but could not be left: a grandchild that keeps the pipe open holds the reader
-//! for ever. Here the child's own end is what counts: once it is gone, what lies in the pipes is taken and that is all.
+//! A thread for each pipe would be simpler, but could not be left: a grandchild that keeps the pipe open holds the
+//! reader for ever. Here the child's own end is what counts: once it is gone, what lies in the pipes is taken and that
+//! is all.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -152,7 +153,8 @@ impl Pump {
             && read_one(&mut self.stderr, &mut self.buffer, Stream::Stderr, sink)?)
     }
 
-    /// Ends the child, and its group where it leads one: SIGTERM, then SIGKILL. Never takes longer than twice [`GRACE`].
+    /// Ends the child, and its group where it leads one: SIGTERM, then SIGKILL. Never takes longer than twice
+    /// [`GRACE`].
     fn stop(mut self) {
         self.stdin = None;
         self.signal(Signal::SIGTERM);

@@ -72,7 +72,8 @@ impl Training {
     }
 }
 
-/// Starts the training in a process group of its own, with default signals, nothing blocked and an empty standard input.
+/// Starts the training in a process group of its own, with default signals, nothing blocked and an empty standard
+/// input.
 ///
 /// # Errors
 /// `NotFound`, `NotExecutable` or `Spawn`; [`CommandError::shell_code`] is what the job then exits with.
@@ -87,17 +88,19 @@ pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandErro
         SigSet::empty().thread_set_mask()?;
         io::Result::Ok(())
     };
-    // SAFETY: runs between fork and exec, where only async-signal-safe calls are allowed: `signal` and `pthread_sigmask`
-    // are such (`signal-safety(7)`), and the closure allocates nothing.
+    // SAFETY: runs between fork and exec, where only async-signal-safe calls are allowed: `signal` and
+    // `pthread_sigmask` are such (`signal-safety(7)`), and the closure allocates nothing.
     unsafe { command.pre_exec(reset) };
     let pid = start(&mut command, &training.argv)?;
     Ok(Training { pid })
 }
 
-/// Starts a background process that shall outlive us, with its three streams on `/dev/null`, and returns its process id.
+/// Starts a background process that shall outlive us, with its three streams on `/dev/null`, and returns its process
+/// id.
 ///
-/// It stays in our process group and session, with our signal mask: leaving them (`setsid`, which a group's leader may not call) is its own
-/// first act. While we live a thread waits for it, so it never stays a zombie; afterwards it is init's.
+/// It stays in our process group and session, with our signal mask: leaving them (`setsid`, which a group's leader may
+/// not call) is its own first act. While we live a thread waits for it, so it never stays a zombie; afterwards it is
+/// init's.
 ///
 /// # Errors
 /// `NotFound`, `NotExecutable`, `NoDirectory` or `Spawn`.
