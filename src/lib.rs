@@ -19,3 +19,4 @@ pub mod record;
 
 // Level 2: one outside thing each.
 pub mod monitor;
+pub mod pyenv;

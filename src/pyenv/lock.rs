@@ -1,0 +1,165 @@
+//! Lets one process at a time make an environment.
+//!
+//! A `flock` on a file that stays: the kernel ends it with its owner, however that dies, so nothing has to be guessed
+//! or taken over. On NFS it is passed to the server since Linux 2.6.12 (`flock(2)`), so it holds between login nodes;
+//! where the file system has no locks, or has them for one node only (Lustre mounted without `flock`, or with
+//! `localflock`), two may make the same environment at once. That costs time and space and nothing else, since each
+//! making has a directory of its own. An exclusively created file would hold everywhere, but whether its owner on
+//! another node still lives cannot be told.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use nix::errno::Errno;
+
+use super::failure::PyenvError;
+
+/// Who is making an environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Process id.
+    pub pid: u32,
+    /// Name of the host.
+    pub host: String,
+}
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// Between two looks.
+    pub(super) step: Duration,
+    /// While the owner gives no sign of life. A client of NFS that crashed may hold its locks until it is back.
+    pub(super) silence: Duration,
+}
+
+impl Patience {
+    pub(super) const USUAL: Self =
+        Self { step: Duration::from_millis(250), silence: Duration::from_secs(1800) };
+}
+
+/// The right to make an environment; it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Lock {
+    /// `None` where there are no locks, or the owner is silent.
+    file: Option<File>,
+}
+
+impl Lock {
+    /// Whether nobody else makes the same environment.
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.file.is_some()
+    }
+}
+
+/// Waits for the lock on `path`. `on_wait` hears of each owner once; `log` is what a living owner writes to.
+pub(super) fn acquire(
+    path: &Path,
+    log: &Path,
+    patience: Patience,
+    mut on_wait: impl FnMut(Option<Owner>),
+) -> Result<Lock, PyenvError> {
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let mut file = options.open(path).map_err(PyenvError::write(path))?;
+    let mut told = None;
+    let (mut sign, mut heard) = (sign_of_life(log), Instant::now());
+    loop {
+        match file.try_lock() {
+            Ok(()) => {
+                // For the eyes of those who wait; that nothing depends on it.
+                let _ = sign_in(&mut file);
+                return Ok(Lock { file: Some(file) });
+            }
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) if has_no_locks(&error) => {
+                tracing::warn!(path = %path.display(), %error, "the file system has no locks");
+                return Ok(Lock { file: None });
+            }
+            Err(TryLockError::Error(source)) => return Err(PyenvError::write(path)(source)),
+        }
+        let owner = read_owner(&mut file);
+        if told.as_ref() != Some(&owner) {
+            on_wait(owner.clone());
+            told = Some(owner);
+        }
+        let now = sign_of_life(log);
+        if now != sign {
+            (sign, heard) = (now, Instant::now());
+        } else if heard.elapsed() >= patience.silence {
+            tracing::warn!(path = %path.display(), "the owner of the lock is silent");
+            return Ok(Lock { file: None });
+        }
+        std::thread::sleep(patience.step);
+    }
+}
+
+fn has_no_locks(error: &std::io::Error) -> bool {
+    let known = [Errno::ENOSYS, Errno::ENOLCK, Errno::EOPNOTSUPP];
+    error.raw_os_error().is_some_and(|code| known.contains(&Errno::from_raw(code)))
+}
+
+fn sign_of_life(log: &Path) -> Option<(u64, SystemTime)> {
+    let about = fs::metadata(log).ok()?;
+    Some((about.len(), about.modified().ok()?))
+}
+
+/// Writes `PID HOST` into the lock file.
+fn sign_in(file: &mut File) -> std::io::Result<()> {
+    let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    writeln!(file, "{} {host}", std::process::id())
+}
+
+fn read_owner(file: &mut File) -> Option<Owner> {
+    let mut text = String::new();
+    file.seek(SeekFrom::Start(0)).ok()?;
+    file.take(1024).read_to_string(&mut text).ok()?;
+    let (pid, host) = text.trim_end().split_once(' ')?;
+    Some(Owner { pid: pid.parse().ok()?, host: host.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASTE: Patience = Patience { step: Duration::from_millis(5), silence: Duration::from_millis(100) };
+
+    #[test]
+    fn second_waits_hears_of_the_first_and_follows() {
+        let dir = tempfile::tempdir().expect("temp");
+        let (path, log) = (dir.path().join("lock"), dir.path().join("log"));
+        let first = acquire(&path, &log, HASTE, |_| panic!("nobody is before it")).expect("it is free");
+        assert!(first.is_exclusive());
+        let mut first = Some(first);
+        let mut owners = Vec::new();
+        let patience = Patience { silence: Duration::from_secs(60), ..HASTE };
+        let second = acquire(&path, &log, patience, |owner| {
+            owners.push(owner);
+            first = None;
+        });
+        assert!(second.expect("it became free").is_exclusive());
+        assert_eq!(owners.len(), 1);
+        assert_eq!(owners[0].as_ref().map(|owner| owner.pid), Some(std::process::id()));
+    }
+
+    #[test]
+    fn silent_owner_is_not_waited_for_for_ever() {
+        let dir = tempfile::tempdir().expect("temp");
+        let (path, log) = (dir.path().join("lock"), dir.path().join("log"));
+        let _first = acquire(&path, &log, HASTE, |_| {}).expect("it is free");
+        let second = acquire(&path, &log, HASTE, |_| {}).expect("it goes on");
+        assert!(!second.is_exclusive());
+    }
+
+    #[test]
+    fn owner_that_cannot_be_read_is_unknown() {
+        let mut file = tempfile::tempfile().expect("temp");
+        assert_eq!(read_owner(&mut file), None);
+        file.write_all(b"what\xff").expect("ours");
+        assert_eq!(read_owner(&mut file), None);
+    }
+}
