@@ -1,8 +1,9 @@
 //! Other programs: the one place that starts processes.
 //!
-//! Three ways, one for each use: [`Tool`] runs a program and reads what it says (`sbatch`, `squeue`, `pip`),
-//! [`spawn_training`] starts the user's command inside a job, [`spawn_detached`] starts a background process of ours.
-//! It knows no program by name and never logs the values of environment variables.
+//! Four ways, one for each use: [`Tool`] runs a program and reads what it says (`sbatch`, `squeue`, `pip`),
+//! [`spawn_training`] starts the user's command inside a job, [`spawn_companion`] the watcher beside it, and
+//! [`spawn_detached`] a background process of ours. It knows no program by name and never logs the values of environment
+//! variables.
 
 mod failure;
 mod find;
@@ -12,5 +13,5 @@ mod tool;
 
 pub use failure::{CommandError, Words};
 pub use find::find;
-pub use spawn::{Destination, Training, TrainingCommand, spawn_detached, spawn_training};
+pub use spawn::{Destination, Training, TrainingCommand, spawn_companion, spawn_detached, spawn_training};
 pub use tool::{Output, Stream, Tool};

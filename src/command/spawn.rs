@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -52,6 +53,8 @@ pub struct TrainingCommand {
     pub argv: Vec<OsString>,
     /// Variables to set on top of our own environment; a later one wins.
     pub sets: Vec<(OsString, OsString)>,
+    /// Variables to take out of our own environment first.
+    pub removals: Vec<OsString>,
     /// Standard output.
     pub stdout: Destination,
     /// Standard error.
@@ -79,6 +82,9 @@ impl Training {
 /// `NotFound`, `NotExecutable` or `Spawn`; [`CommandError::shell_code`] is what the job then exits with.
 pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandError> {
     let mut command = background(&training.argv, &training.sets)?;
+    for name in training.removals.iter().filter(|name| training.sets.iter().all(|(set, _)| set != *name)) {
+        command.env_remove(name);
+    }
     command.stdout(training.stdout).stderr(training.stderr).process_group(0);
     let reset = || {
         for which in DEFAULTED {
@@ -93,6 +99,17 @@ pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandErro
     unsafe { command.pre_exec(reset) };
     let pid = start(&mut command, &training.argv)?;
     Ok(Training { pid })
+}
+
+/// Starts a helper process of ours in a process group of its own: `stdin` is how we talk to it, `stdout` is all it may
+/// write to. The caller waits for it with `waitpid`.
+///
+/// # Errors
+/// `NotFound`, `NotExecutable` or `Spawn`.
+pub fn spawn_companion(argv: &[OsString], stdin: OwnedFd, stdout: Destination) -> Result<Pid, CommandError> {
+    let mut command = background(argv, &[])?;
+    command.stdin(stdin).stdout(stdout).stderr(Stdio::null()).process_group(0);
+    start(&mut command, argv)
 }
 
 /// Starts a background process that shall outlive us, with its three streams on `/dev/null`, and returns its process
@@ -139,7 +156,7 @@ fn start(command: &mut Command, argv: &[OsString]) -> Result<Pid, CommandError> 
     let refused = |source| CommandError::Spawn { program: name_of(argv), source };
     let child = command.spawn().map_err(refused)?;
     let pid = pid_of(&child).ok_or_else(|| refused(io::Error::other("the process id is out of range")))?;
-    tracing::debug!(?argv, %pid, "started the training");
+    tracing::debug!(?argv, %pid, "started");
     Ok(pid)
 }
 
@@ -165,7 +182,7 @@ mod tests {
     fn trained(argv: Vec<OsString>, sets: Vec<(OsString, OsString)>) -> (i32, String, Pid) {
         let mut file = tempfile::tempfile().expect("temp");
         let twin = || Destination::File(file.try_clone().expect("a file can be cloned"));
-        let training = TrainingCommand { argv, sets, stdout: twin(), stderr: twin() };
+        let training = TrainingCommand { argv, sets, removals: vec![], stdout: twin(), stderr: twin() };
         let pid = spawn_training(training).expect("it starts").pid();
         let WaitStatus::Exited(_, code) = waitpid(pid, None).expect("it is ours") else { panic!("killed") };
         let mut text = String::new();
@@ -232,13 +249,15 @@ mod tests {
             (plain.into(), 126),
         ] {
             let (stdout, stderr) = (Destination::Inherit, Destination::Inherit);
-            let training = TrainingCommand { argv: vec![program], sets: vec![], stdout, stderr };
+            let training =
+                TrainingCommand { argv: vec![program], sets: vec![], removals: vec![], stdout, stderr };
             let error = spawn_training(training).expect_err("it cannot start");
             assert_eq!(error.shell_code(), code, "{error}");
         }
         let none = TrainingCommand {
             argv: vec![],
             sets: vec![],
+            removals: vec![],
             stdout: Destination::Inherit,
             stderr: Destination::Inherit,
         };

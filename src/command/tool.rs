@@ -127,6 +127,13 @@ impl Tool {
         self
     }
 
+    /// Leaves the user's locale alone: for a program that hands its environment on.
+    #[must_use]
+    pub fn keep_locale(mut self) -> Self {
+        self.sets.retain(|(name, _)| name != "LC_ALL");
+        self
+    }
+
     /// Removes all variables whose names begin with one of `prefixes`.
     #[must_use]
     pub fn env_remove_prefixes(mut self, prefixes: &[&str]) -> Self {
