@@ -20,3 +20,4 @@ pub mod record;
 // Level 2: one outside thing each.
 pub mod monitor;
 pub mod pyenv;
+pub mod timing;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Epochs that a [`Progress`] keeps one by one. Beyond it the oldest but the first are dropped and only counted, so that
 /// a node record stays small.
@@ -20,8 +20,9 @@ pub struct Epoch {
     pub clock_seconds: Option<f64>,
     /// When the line that ended it was seen, in Unix milliseconds UTC.
     pub ended_at_ms: Option<u64>,
-    /// Losses and metrics of its last line, under the names in the output.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    /// Losses and metrics of its last line, under the names in the output. NaN, where a training diverged, is `null` in
+    /// JSON.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_nan")]
     pub metrics: BTreeMap<String, f64>,
 }
 
@@ -77,8 +78,8 @@ pub struct Progress {
     pub step_seconds: Option<f64>,
     /// The last rate printed.
     pub throughput: Option<Throughput>,
-    /// The last value of each loss and metric.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    /// The last value of each loss and metric; NaN as in [`Epoch::metrics`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_nan")]
     pub last_metrics: BTreeMap<String, f64>,
 }
 
@@ -91,6 +92,12 @@ impl Progress {
         }
         self.epochs.push(epoch);
     }
+}
+
+/// Reads metrics of which some are not numbers: JSON has no NaN, and `null` is written for it.
+fn null_as_nan<'de, D: Deserializer<'de>>(source: D) -> Result<BTreeMap<String, f64>, D::Error> {
+    let metrics = BTreeMap::<String, Option<f64>>::deserialize(source)?;
+    Ok(metrics.into_iter().map(|(name, value)| (name, value.unwrap_or(f64::NAN))).collect())
 }
 
 #[cfg(test)]

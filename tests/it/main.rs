@@ -2,3 +2,4 @@
 
 mod monitor;
 mod pyenv;
+mod timing;

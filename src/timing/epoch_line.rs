@@ -1,0 +1,361 @@
+//! Plain lines about an epoch, as people write them in their own scripts.
+//!
+//! ```text
+//! epoch 3 2.31 s                               Epoch 3: 2.31s
+//! epoch 3/10 took 2.31 s                       [epoch 3] loss=0.3 time=2.31 s
+//! Epoch 2/5 - loss: 0.3 - time: 12.5s          Epoch 5 | train loss 0.1 | 3m 20s
+//! Epoch [1/5], Step [100/600], Loss: 0.3       INFO:root:Finished epoch 3 in 0.8 min, 512 samples/s
+//! ```
+//!
+//! What stands before the word must be a logger's prefix or say that training is meant; what stands behind the number
+//! tells a beginning, a step, an end with its time, or figures. A time needs a unit, and must not be called anything
+//! but the epoch's: data loading, validation, time to go, time per step are others.
+
+use super::event::{Event, Facts, Line};
+use super::scan::{self, Numbers};
+
+/// How far in a line, in bytes, the word may begin.
+const MAX_PREFIX: usize = 160;
+
+/// Words that may stand before it.
+const PREFIX_WORDS: [&str; 20] = [
+    "time",
+    "taken",
+    "for",
+    "train",
+    "training",
+    "finished",
+    "finish",
+    "end",
+    "ended",
+    "of",
+    "done",
+    "completed",
+    "complete",
+    "starting",
+    "start",
+    "beginning",
+    "begin",
+    "root",
+    "main",
+    "__main__",
+];
+
+/// Words before it by which a logger is known; then any names may stand there.
+const LOG_LEVELS: [&str; 4] = ["info", "debug", "notice", "i"];
+
+/// Parts of words before it that say that something else is meant.
+const OTHER_SUBJECTS: [&str; 11] =
+    ["val", "test", "eval", "sav", "load", "best", "resum", "warn", "error", "skip", "restor"];
+
+/// Parts of the name of a time that is not the epoch's.
+const OTHER_TIMES: [&str; 26] = [
+    "eta",
+    "remain",
+    "left",
+    "data",
+    "load",
+    "val",
+    "test",
+    "infer",
+    "step",
+    "batch",
+    "iter",
+    "total",
+    "avg",
+    "average",
+    "per",
+    "sav",
+    "checkpoint",
+    "ckpt",
+    "forward",
+    "backward",
+    "since",
+    "wait",
+    "start",
+    "compil",
+    " at",
+    "expected",
+];
+
+/// Names of a time that may also be missing.
+const IDLE_NAMES: [&str; 9] =
+    ["", "done", "finished", "completed", "complete", "ended", "after", "train", "training"];
+
+/// Names of a number that counts steps.
+const STEP_NAMES: [&str; 6] = ["step", "iter", "iteration", "batch", "it", "minibatch"];
+
+/// What stands behind the epoch's number.
+#[derive(Debug, Default)]
+struct Rest<'a> {
+    step: Option<(u64, Option<u64>)>,
+    /// The epoch's time where it is called a time, and where it is not called anything.
+    named_seconds: Option<f64>,
+    idle_seconds: Option<f64>,
+    facts: Facts<'a>,
+}
+
+/// Reads a line.
+pub(super) fn read<'a>(line: &Line<'a>) -> Option<Event<'a>> {
+    let (before, after) = split_at_word(line.text)?;
+    let (epoch, epochs, rest) = epoch_number(after)?;
+    let opening = prefix(before)?;
+    // A bar of tqdm: the time in it is that so far.
+    if rest.contains("%|") {
+        return None;
+    }
+    let words = rest.trim_matches(|c: char| !c.is_alphanumeric());
+    if opening || words.is_empty() || begins_with_any(words, &["start", "begin"]) {
+        return Some(Event::EpochStart { epoch, epochs });
+    }
+    let Rest { step, named_seconds, idle_seconds, facts } = figures(rest);
+    if let Some((step, of)) = step {
+        // Steps may be counted from 0; the line after the last then ends the epoch.
+        return Some(if of.is_some_and(|of| step >= of) {
+            Event::EpochEnd { epoch, epochs, seconds: None, step: of.map(|of| (step, of)), facts }
+        } else {
+            Event::Step { epoch, epochs, step, of, facts }
+        });
+    }
+    let seconds = named_seconds.or(idle_seconds);
+    if seconds.is_some() || begins_with_any(words, &["done", "finished", "completed", "ended"]) {
+        return Some(Event::EpochEnd { epoch, epochs, seconds, step: None, facts });
+    }
+    (!facts.metrics.is_empty()).then_some(Event::Mention { epoch, epochs, facts })
+}
+
+/// The text before and behind the word `epoch`.
+fn split_at_word(text: &str) -> Option<(&str, &str)> {
+    let bytes = text.as_bytes();
+    let head = &bytes[..bytes.len().min(MAX_PREFIX)];
+    let mut from = 0;
+    loop {
+        let at = from + head[from..].windows(5).position(|word| word.eq_ignore_ascii_case(b"epoch"))?;
+        let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'\'' | b'"' | b'@');
+        let alone =
+            (at == 0 || !inside(bytes[at - 1])) && !bytes.get(at + 5).is_some_and(|byte| inside(*byte));
+        // What is found is ASCII, so that both sides end at characters.
+        if alone {
+            return Some((&text[..at], &text[at + 5..]));
+        }
+        from = at + 5;
+    }
+}
+
+/// Reads ` 3`, `: 3/10`, `[ 3 of 10]`, ` #3]`; the rest begins behind the number and its bracket.
+fn epoch_number(text: &str) -> Option<(u64, Option<u64>, &str)> {
+    let text = text.trim_start_matches([' ', '\t', ':', '=', '#', '[', '(']);
+    let (epoch, epochs, rest) = scan::counted(text)?;
+    let rest = rest.trim_start_matches([']', ')']);
+    let mut next = rest.chars();
+    let ended = match next.next() {
+        None => true,
+        Some('.' | '-') => !next.next().is_some_and(char::is_alphanumeric),
+        Some('/' | '%' | '@' | '+') => false,
+        Some(other) => !scan::is_word(other),
+    };
+    ended.then_some((epoch, epochs, rest))
+}
+
+/// What stands before the word: `None` where something else is meant, else whether the epoch begins.
+fn prefix(before: &str) -> Option<bool> {
+    let before = before.trim_end_matches(|c: char| !c.is_alphanumeric());
+    if before.is_empty() {
+        return Some(false);
+    }
+    let lower = before.to_ascii_lowercase();
+    let words = || {
+        lower.split(|c: char| !(scan::is_word(c) || matches!(c, '.' | '/'))).filter(|word| !word.is_empty())
+    };
+    let logged = words().any(|word| LOG_LEVELS.contains(&word));
+    let mut opening = false;
+    for word in words() {
+        let name = word.contains(['.', '/']) || word.contains(|c: char| c.is_ascii_digit());
+        if !name && OTHER_SUBJECTS.iter().any(|other| word.contains(other)) {
+            return None;
+        }
+        if !(name || logged || PREFIX_WORDS.contains(&word) || LOG_LEVELS.contains(&word)) {
+            return None;
+        }
+        opening |= matches!(word, "starting" | "start" | "beginning" | "begin");
+    }
+    Some(opening)
+}
+
+fn begins_with_any(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)))
+}
+
+/// Reads the figures behind the epoch's number.
+fn figures(text: &str) -> Rest<'_> {
+    let mut read = Rest::default();
+    let mut numbers = Numbers::of(text);
+    while let Some((between, value, from)) = numbers.next_number() {
+        if let Some(after) = read.take(between, value, from) {
+            numbers.skip_to(after);
+        }
+    }
+    read
+}
+
+impl<'a> Rest<'a> {
+    /// Takes one number with what stands before it; returns where to go on if that is not right behind the number.
+    fn take(&mut self, between: &'a str, value: f64, from: &'a str) -> Option<&'a str> {
+        let name = scan::name(between);
+        let of_steps = STEP_NAMES.iter().any(|step| name.eq_ignore_ascii_case(step));
+        if of_steps && let Some((step, of, after)) = scan::counted(from) {
+            self.step = Some((step, of));
+            return Some(after);
+        }
+        if let Some((step_seconds, after)) = scan::per_step(from) {
+            self.facts.step_seconds = Some(step_seconds);
+            return Some(after);
+        }
+        if let Some((seconds, after)) = scan::duration(from) {
+            self.take_time(name, seconds, after);
+            return Some(after);
+        }
+        if let Some((seconds, after)) = scan::clock(from) {
+            if !name.is_empty() && !IDLE_NAMES.contains(&name) {
+                self.take_time(name, seconds, after);
+            }
+            return Some(after);
+        }
+        let (_, after) = scan::number(from)?;
+        if let Some((unit, after)) = scan::rate_unit(after) {
+            self.facts.throughput = (value.is_finite() && value >= 0.0).then_some((value, unit));
+            return Some(after);
+        }
+        let said = between.trim_end().ends_with([':', '=']) || is_loss(name);
+        if said
+            && !name.to_ascii_lowercase().contains("time")
+            && !after.starts_with(scan::is_word)
+            && let Some(name) = scan::metric_name(name)
+        {
+            self.facts.metrics.push((name, value));
+        }
+        None
+    }
+
+    fn take_time(&mut self, name: &str, seconds: f64, after: &str) {
+        let name = name.to_ascii_lowercase();
+        if after.starts_with('/') || OTHER_TIMES.iter().any(|other| name.contains(other)) {
+            return;
+        }
+        let last = name.rsplit(' ').next().unwrap_or_default();
+        if ["time", "took", "takes", "elapsed", "duration", "runtime"].iter().any(|word| last.ends_with(word))
+            || last == "in"
+        {
+            self.named_seconds = self.named_seconds.or(Some(seconds));
+        } else if IDLE_NAMES.contains(&name.as_str()) {
+            self.idle_seconds = self.idle_seconds.or(Some(seconds));
+        }
+    }
+}
+
+/// True for names that need no `:` or `=` before their value.
+fn is_loss(name: &str) -> bool {
+    let last = name.rsplit(' ').next().unwrap_or_default().to_ascii_lowercase();
+    ["loss", "acc", "accuracy", "perplexity", "ppl", "mse", "mae", "f1"]
+        .iter()
+        .any(|word| last.ends_with(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Option<Event<'_>> {
+        read(&Line { text, redrawn: false })
+    }
+
+    #[test]
+    fn lines_with_a_time_end_an_epoch() {
+        for (text, number, all, time) in [
+            ("epoch 3 2.31 s", 3, None, 2.31),
+            ("Epoch 3: 2.31s", 3, None, 2.31),
+            ("epoch 3/10 took 2.31 s", 3, Some(10), 2.31),
+            ("Epoch 2/5 - loss: 0.3 - time: 12.5s", 2, Some(5), 12.5),
+            ("[epoch 3] loss=0.3 time=2.31 s", 3, None, 2.31),
+            ("Epoch 5 | train loss 0.1 | 3m 20s", 5, None, 200.0),
+            ("epoch: 1 loss: 0.2 (4.1 seconds)", 1, None, 4.1),
+            ("EPOCH 7 elapsed 350 ms", 7, None, 0.35),
+            ("Epoch [2/4], Loss: 0.3, Time: 1.5 min", 2, Some(4), 90.0),
+            ("Finished Epoch[ 1 of 5]: [Training] ce = 2.3 * 1000; epochTime=0.17275s", 1, Some(5), 0.17275),
+            ("2024-01-01 12:00:00,123 - INFO - my.trainer - Epoch 3 finished in 2.5s", 3, None, 2.5),
+            ("INFO:root:epoch 12 done, 95.1 s", 12, None, 95.1),
+            ("--- epoch 004 | eta 3h | lr 1e-3 | took 12s ---", 4, None, 12.0),
+            ("Epoch 1: val loss 0.3, val time 2 s, train time 30 s", 1, None, 30.0),
+            ("Time taken for epoch 1: 65 secs", 1, None, 65.0),
+            ("Epoch 1 time 0:01:05", 1, None, 65.0),
+            ("Epoch 1, 12.3 samples/s, data 3 s, 40.5 s", 1, None, 40.5),
+        ] {
+            let event = told(text);
+            let Some(Event::EpochEnd { epoch, epochs, seconds: Some(seconds), .. }) = event else {
+                panic!("{text}: {event:?}")
+            };
+            assert_eq!((epoch, epochs), (number, all), "{text}");
+            assert!((seconds - time).abs() < 1e-9, "{text}: {seconds}");
+        }
+    }
+
+    #[test]
+    fn figures_of_the_line_are_kept() {
+        let event =
+            told("Epoch 2/5 - loss: 0.3 - val acc=97.5% - 512.5 images/sec - 0.35 s/it - time: 12.5s");
+        let Some(Event::EpochEnd { facts, .. }) = event else { panic!("{event:?}") };
+        assert_eq!(facts.metrics, [("loss".into(), 0.3), ("val acc".into(), 97.5)]);
+        assert_eq!(facts.throughput, Some((512.5, "samples/s")));
+        assert_eq!(facts.step_seconds, Some(0.35));
+    }
+
+    #[test]
+    fn steps_and_beginnings_are_told_from_ends() {
+        for text in ["Epoch [1/5], Step [100/600], Loss: 0.3", "epoch 1 | iter 100/600 | took 13.25 s"] {
+            let event = told(text);
+            assert!(
+                matches!(event, Some(Event::Step { epoch: 1, step: 100, of: Some(600), .. })),
+                "{text}: {event:?}"
+            );
+        }
+        assert!(matches!(told("Epoch [1/5], Step [600/600]"), Some(Event::EpochEnd { epoch: 1, .. })));
+        for text in ["Epoch 1 starts", "Epoch 1", "=== Epoch 1/5 ===", "Starting epoch 1: lr 3 s"] {
+            let event = told(text);
+            assert!(matches!(event, Some(Event::EpochStart { epoch: 1, .. })), "{text}: {event:?}");
+        }
+        assert!(matches!(told("Epoch 1 done"), Some(Event::EpochEnd { seconds: None, .. })));
+        assert!(matches!(told("train epoch: 1, loss: 0.2, lr=0.1"), Some(Event::Mention { epoch: 1, .. })));
+    }
+
+    #[test]
+    fn what_is_not_about_an_epochs_end_is_left_alone() {
+        for text in [
+            "Epoch 00001: val_loss improved from inf to 0.5, saving model to x.h5",
+            "Epoch 5: reducing learning rate of group 0 to 1.0000e-04.",
+            "Epoch 3, ETA 12 s",
+            "Epoch 3: 3.2 samples/s",
+            "Epoch 3: loading took 12 s",
+            "Epoch 3 validation took 12 s",
+            "Validation epoch 3 took 2 s",
+            "Saved checkpoint for epoch 3 in 1.2 s",
+            "Best model at epoch 3 after 300 s",
+            "WARNING: epoch 3 took 2 s",
+            "test epoch: 3, loss: 0.3",
+            "UserWarning: the epoch parameter in `scheduler.step()` was deprecated",
+            "Epochs: 10 took 3 s",
+            "start_epoch: 0, best_acc1: 0",
+            "'epoch': 1.0}",
+            "\"epoch\": 1, \"train_wall\": \"99\"",
+            "epoch 1.5 took 3 s",
+            "epoch=0/micro_step=10/global_step=10",
+            "Epoch[ 1 of 5]-Minibatch[   1-  10, 100.00%]: time = 0.1718s",
+            "BlockRandomizer::StartEpoch: epoch 0: frames [0..1000]",
+            "Epoch 0: 100%|####| 100/100 [00:03<00:00, 317.86it/s, loss=0.0671]",
+            "Saving checkpoint at 1 epochs",
+            "Epoch(train) [1][10/1563]  time: 0.1414",
+            "      Epoch    GPU_mem   box_loss",
+        ] {
+            assert_eq!(told(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Events, one after the other, become the progress of a training.
+//!
+//! An epoch is over when a line says so, when its last step is done, or when a line of a later epoch or of its
+//! validation follows. Several ranks may say the same thing; it counts once.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::record::{Epoch, Progress, StepMark, Throughput};
+
+use super::event::{Event, Facts};
+
+/// Metrics kept at most, by name. Ours: a training prints a few, and a record must stay small.
+const MAX_METRICS: usize = 64;
+
+/// The epoch that runs.
+#[derive(Debug)]
+struct Open {
+    epoch: u64,
+    /// When it began, and whether that is only when its first line came.
+    began_ms: Option<u64>,
+    began_with_line: bool,
+    /// Lines that spoke of it, and whether one was a step.
+    lines: u64,
+    stepped: bool,
+    last_line_ms: Option<u64>,
+    metrics: BTreeMap<String, f64>,
+}
+
+/// The last epoch that is over.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    epoch: u64,
+    began_ms: Option<u64>,
+    at_ms: Option<u64>,
+}
+
+/// Where a line's epoch stands when the line comes.
+#[derive(Debug, PartialEq, Eq)]
+enum Standing {
+    Open,
+    Ended,
+    /// Of an epoch long over: a rank that lags behind.
+    Stale,
+}
+
+/// Makes a [`Progress`] of events.
+#[derive(Debug, Default)]
+pub(super) struct Fold {
+    progress: Progress,
+    open: Option<Open>,
+    ended: Option<Ended>,
+    /// True once epochs were seen to have one line each, their summary.
+    summaries: bool,
+}
+
+impl Fold {
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Notes which recogniser speaks.
+    pub(super) fn name_recogniser(&mut self, name: &str) {
+        if self.progress.recogniser.as_deref() != Some(name) {
+            self.progress.recogniser = Some(name.to_owned());
+        }
+    }
+
+    /// Takes what a line says; `at_ms` is when the line was seen.
+    pub(super) fn apply(&mut self, event: Event<'_>, at_ms: Option<u64>) {
+        match event {
+            Event::EpochStart { epoch, epochs } => {
+                self.announce(epochs);
+                self.start(epoch, at_ms);
+            }
+            Event::Step { epoch, epochs, step, of, facts } => {
+                self.announce(epochs);
+                self.step(epoch, step, of, &facts, at_ms);
+            }
+            Event::Mention { epoch, epochs, facts } => {
+                self.announce(epochs);
+                self.mention(epoch, &facts, at_ms);
+            }
+            Event::EpochEnd { epoch, epochs, seconds, step, facts } => {
+                self.announce(epochs);
+                if let Some((step, of)) = step {
+                    self.mark_step(epoch, step, Some(of));
+                }
+                self.end(epoch, seconds, &facts, at_ms);
+            }
+            Event::Validation { facts } => {
+                self.close(None, at_ms);
+                self.amend(&facts);
+            }
+        }
+    }
+
+    fn announce(&mut self, epochs: Option<u64>) {
+        self.progress.epochs_announced = epochs.or(self.progress.epochs_announced);
+    }
+
+    fn start(&mut self, epoch: u64, at_ms: Option<u64>) {
+        if self.open.as_ref().is_some_and(|open| open.epoch < epoch) {
+            self.close(None, at_ms);
+        }
+        self.open_epoch(epoch, at_ms, false);
+    }
+
+    fn step(&mut self, epoch: u64, step: u64, of: Option<u64>, facts: &Facts<'_>, at_ms: Option<u64>) {
+        // A training that began anew is at the beginning of an epoch, a rank that lags behind at the end.
+        let anew = match of {
+            Some(of) => step <= of / 2,
+            None => self.progress.last_step.is_none_or(|last| step <= last.step),
+        };
+        match self.reach(epoch, anew, at_ms) {
+            Standing::Stale => return,
+            Standing::Ended => self.amend(facts),
+            Standing::Open => self.note(facts, true, at_ms),
+        }
+        self.mark_step(epoch, step, of);
+    }
+
+    fn mention(&mut self, epoch: u64, facts: &Facts<'_>, at_ms: Option<u64>) {
+        // One line of an epoch, then one of the next: such lines are summaries, written when an epoch is over.
+        let alone =
+            |open: &Open| open.lines == 1 && !open.stepped && open.epoch.checked_add(1) == Some(epoch);
+        if self.open.as_ref().is_some_and(alone) {
+            self.summaries = true;
+            let line_ms = self.open.as_ref().and_then(|open| open.last_line_ms);
+            self.close(None, line_ms);
+        }
+        match self.reach(epoch, true, at_ms) {
+            Standing::Stale => {}
+            Standing::Ended => self.amend(facts),
+            Standing::Open => {
+                self.note(facts, false, at_ms);
+                if self.summaries && self.open.as_ref().is_some_and(|open| !open.stepped) {
+                    self.close(None, at_ms);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, epoch: u64, seconds: Option<f64>, facts: &Facts<'_>, at_ms: Option<u64>) {
+        if self.reach(epoch, true, at_ms) == Standing::Open {
+            self.note(facts, false, at_ms);
+            self.close(seconds, at_ms);
+            return;
+        }
+        self.amend(facts);
+        if let Some(ended) = &mut self.ended
+            && let Some(last) = self.progress.epochs.last_mut()
+        {
+            ended.at_ms = at_ms;
+            last.ended_at_ms = at_ms;
+            last.printed_seconds = seconds.or(last.printed_seconds);
+            last.clock_seconds = ended.began_ms.zip(at_ms).map(|(from, to)| seconds_between(from, to));
+        }
+    }
+
+    /// Makes the epoch of a line the open one, unless it is over. `anew`: whether a smaller number than before can be
+    /// another training in the same output, rather than a rank that lags behind.
+    fn reach(&mut self, epoch: u64, anew: bool, at_ms: Option<u64>) -> Standing {
+        match &self.open {
+            Some(open) if open.epoch == epoch => return Standing::Open,
+            Some(open) if open.epoch > epoch && !anew => return Standing::Stale,
+            Some(open) if open.epoch < epoch => self.close(None, at_ms),
+            Some(_) => self.open = None,
+            None => {}
+        }
+        match self.ended {
+            Some(ended) if ended.epoch == epoch => Standing::Ended,
+            Some(ended) if ended.epoch > epoch && !anew => Standing::Stale,
+            Some(ended) if ended.epoch.checked_add(1) == Some(epoch) => {
+                self.open_epoch(epoch, ended.at_ms, false);
+                Standing::Open
+            }
+            _ => {
+                self.open_epoch(epoch, at_ms, true);
+                Standing::Open
+            }
+        }
+    }
+
+    fn open_epoch(&mut self, epoch: u64, began_ms: Option<u64>, began_with_line: bool) {
+        self.ended = None;
+        self.open = Some(Open {
+            epoch,
+            began_ms,
+            began_with_line,
+            lines: 0,
+            stepped: false,
+            last_line_ms: None,
+            metrics: BTreeMap::new(),
+        });
+    }
+
+    /// Takes the figures of a line of the open epoch.
+    fn note(&mut self, facts: &Facts<'_>, stepped: bool, at_ms: Option<u64>) {
+        self.note_rates(facts);
+        if let Some(open) = &mut self.open {
+            open.lines += 1;
+            open.stepped |= stepped;
+            open.last_line_ms = at_ms;
+            merge(&mut open.metrics, &facts.metrics);
+        }
+    }
+
+    /// Adds figures to the epoch that ended last.
+    fn amend(&mut self, facts: &Facts<'_>) {
+        self.note_rates(facts);
+        if self.ended.is_some()
+            && let Some(last) = self.progress.epochs.last_mut()
+        {
+            merge(&mut last.metrics, &facts.metrics);
+        }
+    }
+
+    fn note_rates(&mut self, facts: &Facts<'_>) {
+        self.progress.step_seconds = facts.step_seconds.or(self.progress.step_seconds);
+        if let Some((value, unit)) = facts.throughput {
+            self.progress.throughput = Some(Throughput { value, unit: unit.to_owned() });
+        }
+        merge(&mut self.progress.last_metrics, &facts.metrics);
+    }
+
+    fn mark_step(&mut self, epoch: u64, step: u64, of: Option<u64>) {
+        self.progress.last_step = Some(StepMark { epoch: Some(epoch), step, of });
+        self.progress.steps_per_epoch = of.or(self.progress.steps_per_epoch);
+    }
+
+    /// Ends the open epoch.
+    fn close(&mut self, seconds: Option<f64>, at_ms: Option<u64>) {
+        let Some(open) = self.open.take() else { return };
+        // When the only line of an epoch came says nothing of when the epoch began.
+        let began_ms = open.began_ms.filter(|_| !(open.began_with_line && open.lines <= 1));
+        self.ended = Some(Ended { epoch: open.epoch, began_ms, at_ms });
+        self.progress.push_epoch(Epoch {
+            epoch: open.epoch,
+            printed_seconds: seconds,
+            clock_seconds: began_ms.zip(at_ms).map(|(from, to)| seconds_between(from, to)),
+            ended_at_ms: at_ms,
+            metrics: open.metrics,
+        });
+    }
+}
+
+/// Seconds from one Unix time in milliseconds to another; a clock that was set back gives 0.
+fn seconds_between(from_ms: u64, to_ms: u64) -> f64 {
+    std::time::Duration::from_millis(to_ms.saturating_sub(from_ms)).as_secs_f64()
+}
+
+fn merge(into: &mut BTreeMap<String, f64>, metrics: &[(Cow<'_, str>, f64)]) {
+    for (name, value) in metrics {
+        if let Some(known) = into.get_mut(name.as_ref()) {
+            *known = *value;
+        } else if into.len() < MAX_METRICS {
+            into.insert(name.clone().into_owned(), *value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(epoch: u64, step: u64) -> Event<'static> {
+        Event::Step { epoch, epochs: None, step, of: Some(100), facts: Facts::default() }
+    }
+
+    fn end(epoch: u64, seconds: Option<f64>) -> Event<'static> {
+        Event::EpochEnd { epoch, epochs: None, seconds, step: None, facts: Facts::default() }
+    }
+
+    fn mention(epoch: u64) -> Event<'static> {
+        Event::Mention { epoch, epochs: None, facts: Facts::default() }
+    }
+
+    fn folded(events: impl IntoIterator<Item = (Event<'static>, u64)>) -> Vec<(u64, Option<f64>)> {
+        let mut fold = Fold::default();
+        for (event, second) in events {
+            fold.apply(event, Some(second * 1000));
+        }
+        let progress = fold.progress();
+        assert_eq!(progress.epochs_completed, progress.epochs.len() as u64);
+        progress.epochs.iter().map(|epoch| (epoch.epoch, epoch.clock_seconds)).collect()
+    }
+
+    #[test]
+    fn an_epoch_ends_where_a_later_one_begins() {
+        let seen = folded([(step(0, 0), 10), (step(0, 90), 18), (step(1, 0), 20), (step(2, 0), 29)]);
+        assert_eq!(seen, [(0, Some(10.0)), (1, Some(9.0))]);
+    }
+
+    #[test]
+    fn a_start_line_sets_the_clock() {
+        let start = |epoch| Event::EpochStart { epoch, epochs: Some(2) };
+        let seen = folded([(start(1), 5), (end(1, None), 9), (start(2), 12), (end(2, None), 15)]);
+        assert_eq!(seen, [(1, Some(4.0)), (2, Some(3.0))]);
+    }
+
+    #[test]
+    fn the_same_end_from_several_ranks_counts_once() {
+        let seen = folded([(end(1, None), 10), (end(1, None), 11), (end(2, None), 20), (end(2, None), 20)]);
+        assert_eq!(seen, [(1, None), (2, Some(9.0))]);
+    }
+
+    #[test]
+    fn a_lagging_rank_does_not_reopen_an_epoch_but_a_new_training_does() {
+        let skewed = [(step(0, 99), 1), (step(1, 0), 2), (step(0, 99), 3), (step(1, 5), 4), (step(2, 0), 5)];
+        assert_eq!(folded(skewed).iter().map(|(epoch, _)| *epoch).collect::<Vec<_>>(), [0, 1]);
+        let uncounted =
+            |epoch, step| Event::Step { epoch, epochs: None, step, of: None, facts: Facts::default() };
+        let skewed =
+            [(uncounted(1, 90), 1), (uncounted(2, 0), 2), (uncounted(1, 90), 3), (uncounted(2, 5), 4)];
+        assert_eq!(folded(skewed), [(1, None)]);
+        let again = [(end(1, None), 10), (end(2, None), 20), (end(1, None), 40), (end(2, None), 50)];
+        assert_eq!(folded(again), [(1, None), (2, Some(10.0)), (1, None), (2, Some(10.0))]);
+    }
+
+    #[test]
+    fn single_lines_of_consecutive_epochs_are_summaries() {
+        let seen = folded([(mention(1), 10), (mention(2), 20), (mention(3), 31)]);
+        assert_eq!(seen, [(1, None), (2, Some(10.0)), (3, Some(11.0))]);
+        let inside = [(mention(1), 1), (mention(1), 2), (mention(2), 3), (mention(2), 4)];
+        assert_eq!(folded(inside), [(1, Some(2.0))]);
+    }
+
+    #[test]
+    fn validation_ends_the_open_epoch_once_and_adds_to_it() {
+        let mut fold = Fold::default();
+        let validation = || Event::Validation {
+            facts: Facts { metrics: vec![("test_loss".into(), 0.5)], ..Facts::default() },
+        };
+        fold.apply(validation(), None);
+        assert_eq!(fold.progress().epochs_completed, 0);
+        fold.apply(step(1, 50), None);
+        fold.apply(validation(), None);
+        fold.apply(validation(), None);
+        assert_eq!(fold.progress().epochs_completed, 1);
+        assert_eq!(fold.progress().epochs[0].metrics["test_loss"], 0.5);
+    }
+
+    #[test]
+    fn metrics_without_number_stay_few() {
+        let mut fold = Fold::default();
+        for name in 0..1000 {
+            let metrics = vec![(format!("m{name}").into(), 1.0)];
+            fold.apply(
+                Event::Mention { epoch: 1, epochs: None, facts: Facts { metrics, ..Facts::default() } },
+                None,
+            );
+        }
+        assert_eq!(fold.progress().last_metrics.len(), MAX_METRICS);
+    }
+}

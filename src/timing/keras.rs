@@ -1,0 +1,299 @@
+//! Keras: `Epoch 1/5`, then a bar or a line per epoch.
+//!
+//! ```text
+//! 60000/60000 [==============================] - 2s - loss: 0.2577 - acc: 0.9245          Keras 2.0, TF 1
+//! 782/782 [==============================] - ETA: 0s - loss: 0.34                         TF 2, not over yet
+//! 782/782 [==============================] - 1s 1ms/step - loss: 0.34 - val_loss: 0.21    TF 2
+//!  - 2s - loss: 0.2577                                                                    verbose=2, TF 1
+//! 195/195 - 147s - loss: 0.1119 - 147s/epoch - 753ms/step                                 verbose=2, TF 2.5 to 2.15
+//!  907/907 ━━━━━━━━━━━━━━━━━━━━ 8s 6ms/step - loss: 1.1928 - val_loss: 0.6519             Keras 3
+//! 46/46 - 3s - 61ms/step - accuracy: 0.52 - loss: 1.91                                    verbose=2, Keras 3
+//! ```
+//!
+//! The forms are those of `Progbar.update` in `keras/src/utils/progbar.py` (3.x) and `generic_utils.py` (2.x). The bars
+//! of `evaluate` and `predict` look the same; they come when no epoch is open, with another number of steps, or without
+//! metrics.
+
+use super::event::{Event, Facts, Line};
+use super::scan;
+
+/// What was read of the training so far.
+#[derive(Debug, Default)]
+pub(super) struct Keras {
+    epoch: Option<u64>,
+    /// Steps of an epoch.
+    steps: Option<u64>,
+    /// How the end of the epoch was written; `None` while it is open.
+    ended: Option<Ended>,
+}
+
+/// How the end of an epoch was written.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    /// True where the same line may come once more with better figures.
+    provisional: bool,
+    /// True where it has `val_` metrics.
+    validated: bool,
+}
+
+/// What a bar or a line with figures says.
+#[derive(Debug, Default)]
+struct Bar<'a> {
+    step: Option<u64>,
+    of: Option<u64>,
+    seconds: Option<f64>,
+    /// True where the time is the time to go.
+    eta: bool,
+    facts: Facts<'a>,
+}
+
+impl Keras {
+    pub(super) fn read<'a>(&mut self, line: &Line<'a>) -> Option<Event<'a>> {
+        let text = line.text.trim();
+        match text.as_bytes().first()? {
+            b'E' => {
+                let (epoch, epochs) = header(text)?;
+                // Another training may have other steps.
+                if self.epoch.and_then(|last| last.checked_add(1)) != Some(epoch) {
+                    self.steps = None;
+                }
+                (self.epoch, self.ended) = (Some(epoch), None);
+                Some(Event::EpochStart { epoch, epochs: Some(epochs) })
+            }
+            b'0'..=b'9' | b'-' => self.read_bar(bar(text)?, line.redrawn),
+            _ => None,
+        }
+    }
+
+    fn read_bar<'a>(&mut self, bar: Bar<'a>, redrawn: bool) -> Option<Event<'a>> {
+        let epoch = self.epoch?;
+        if bar.facts.metrics.is_empty()
+            || self.steps.is_some_and(|steps| bar.of.is_some_and(|of| of != steps))
+        {
+            return None;
+        }
+        let last = bar.step.zip(bar.of).is_none_or(|(step, of)| step >= of) && !bar.eta;
+        if bar.step.is_some() && bar.of.is_none() || !last {
+            return self.read_step(epoch, bar);
+        }
+        // Keras 3 writes the time to go, 0 s, also at the last step; the whole time follows once validation is done.
+        let whole = bar.facts.step_seconds.zip(bar.of).map(|(step, of)| step * count(of));
+        let to_go = bar.seconds == Some(0.0) && whole.is_some_and(|whole| whole >= 1.0);
+        let validated = bar.facts.metrics.iter().any(|(name, _)| name.starts_with("val_"));
+        if self.ended.is_some_and(|ended| !ended.provisional && (ended.validated || !validated)) {
+            return None;
+        }
+        self.ended = Some(Ended { provisional: redrawn || to_go, validated });
+        self.steps = bar.of.or(self.steps);
+        Some(Event::EpochEnd {
+            epoch,
+            epochs: None,
+            seconds: bar.seconds.filter(|_| !to_go),
+            step: bar.step.zip(bar.of),
+            facts: bar.facts,
+        })
+    }
+
+    fn read_step<'a>(&mut self, epoch: u64, bar: Bar<'a>) -> Option<Event<'a>> {
+        if let Some(ended) = &mut self.ended {
+            // A bar that begins behind the end is that of an evaluation.
+            ended.provisional = false;
+            ended.validated = true;
+            return None;
+        }
+        self.steps = bar.of.or(self.steps);
+        Some(Event::Step { epoch, epochs: None, step: bar.step?, of: bar.of, facts: bar.facts })
+    }
+}
+
+/// The number of steps as a factor.
+fn count(of: u64) -> f64 {
+    u32::try_from(of).map_or(f64::INFINITY, f64::from)
+}
+
+/// `Epoch 1/5` and nothing else.
+fn header(text: &str) -> Option<(u64, u64)> {
+    let (epoch, rest) = scan::unsigned(text.strip_prefix("Epoch ")?)?;
+    let (epochs, rest) = scan::unsigned(rest.strip_prefix('/')?)?;
+    rest.is_empty().then_some((epoch, epochs))
+}
+
+fn bar(text: &str) -> Option<Bar<'_>> {
+    let mut read = Bar::default();
+    let figures = if let Some(figures) = text.strip_prefix("- ") {
+        figures
+    } else {
+        let (step, rest) = scan::unsigned(text)?;
+        let rest = rest.strip_prefix('/')?;
+        let (of, rest) = match rest.strip_prefix("Unknown") {
+            Some(rest) => (None, rest),
+            None => scan::unsigned(rest).map(|(of, rest)| (Some(of), rest))?,
+        };
+        (read.step, read.of) = (Some(step), of);
+        drawing(rest.trim_start(), of.is_none())?
+    };
+    for (index, part) in figures.split(" - ").enumerate() {
+        read.take(part.trim(), index == 0)?;
+    }
+    // A line without count is one only by its time.
+    (read.step.is_some() || read.seconds.is_some()).then_some(read)
+}
+
+/// Takes off what is drawn between the count and the figures.
+fn drawing(text: &str, undrawn: bool) -> Option<&str> {
+    if let Some(figures) = text.strip_prefix("- ") {
+        return Some(figures);
+    }
+    if let Some(inside) = text.strip_prefix('[') {
+        let (inside, figures) = inside.split_once(']')?;
+        let drawn = inside.bytes().all(|byte| matches!(byte, b'=' | b'>' | b'.' | b'-'));
+        return figures.strip_prefix(" - ").filter(|_| drawn);
+    }
+    let figures = text.trim_start_matches('━');
+    (undrawn || figures.len() < text.len()).then_some(figures.trim_start())
+}
+
+impl<'a> Bar<'a> {
+    /// Takes one of the parts between ` - `; `None` where the first is not a time.
+    fn take(&mut self, part: &'a str, first: bool) -> Option<()> {
+        if let Some(name) = part.strip_prefix("ETA:") {
+            self.eta = true;
+            return (!name.is_empty()).then_some(());
+        }
+        if let Some((step, _)) = scan::per_step(part) {
+            self.facts.step_seconds = Some(step);
+            return Some(());
+        }
+        if let Some((seconds, rest)) = scan::duration(part) {
+            // `147s/epoch` repeats the whole seconds of the line's beginning.
+            if !rest.starts_with('/') {
+                self.seconds = Some(seconds);
+                self.facts.step_seconds =
+                    scan::per_step(rest.trim_start()).map(|(step, _)| step).or(self.facts.step_seconds);
+            }
+            return Some(());
+        }
+        if let Some((_, rest)) = scan::clock(part) {
+            self.eta = true;
+            self.facts.step_seconds = scan::per_step(rest.trim_start()).map(|(step, _)| step);
+            return Some(());
+        }
+        if first {
+            return None;
+        }
+        if let Some((name, value)) = part.rsplit_once(':')
+            && let Some((value, "")) = scan::number(value.trim())
+            && let Some(name) = scan::metric_name(name.trim())
+        {
+            self.facts.metrics.push((name, value));
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the lines say: `S` steps, `E` ends with their seconds, `-` nothing, headers left out.
+    fn said(lines: &[&str]) -> Vec<String> {
+        let mut keras = Keras::default();
+        let mut said = Vec::new();
+        for text in lines {
+            // A line that ends in ^M is drawn over.
+            let (text, redrawn) = text.strip_suffix("^M").map_or((*text, false), |text| (text, true));
+            match keras.read(&Line { text, redrawn }) {
+                Some(Event::EpochStart { .. }) => {}
+                Some(Event::Step { step, .. }) => said.push(format!("S{step}")),
+                Some(Event::EpochEnd { epoch, seconds, facts, .. }) => {
+                    said.push(format!(
+                        "E{epoch} {seconds:?} {:?} {}",
+                        facts.step_seconds,
+                        facts.metrics.len()
+                    ));
+                }
+                Some(other) => panic!("{other:?}"),
+                None => said.push("-".to_owned()),
+            }
+        }
+        said
+    }
+
+    #[test]
+    fn all_forms_of_an_epochs_end_are_read() {
+        for (line, expected) in [
+            ("60000/60000 [====] - 2s - loss: 0.2577 - acc: 0.9245     ", "E1 Some(2.0) None 2"),
+            ("60000/60000 [====] - 2s 33us/step - loss: 0.2577", "E1 Some(2.0) Some(3.3e-5) 1"),
+            ("782/782 [====] - 1s 1ms/step - loss: nan - val_loss: 2.1e-05", "E1 Some(1.0) Some(0.001) 2"),
+            (" - 2s - loss: 0.2577 - val_loss: 0.3", "E1 Some(2.0) None 2"),
+            ("195/195 - 147s - loss: 0.1119 - 147s/epoch - 753ms/step", "E1 Some(147.0) Some(0.753) 1"),
+            (" 907/907 ━━━━━ 8s 6ms/step - loss: 1.1928", "E1 Some(8.0) Some(0.006) 1"),
+            ("46/46 - 3s - 61ms/step - accuracy: 0.5 - loss: 1.9", "E1 Some(3.0) Some(0.061) 2"),
+            ("46/46 - 3s - loss: -1.9 - Acc@1: 2", "E1 Some(3.0) None 2"),
+        ] {
+            assert_eq!(said(&["Epoch 1/5", line]), [expected], "{line}");
+            assert_eq!(said(&[line]), ["-"], "without an epoch: {line}");
+        }
+    }
+
+    #[test]
+    fn times_to_go_are_steps_not_ends() {
+        let lines = [
+            "Epoch 1/5",
+            "1/782 [..............] - ETA: 12:30 - loss: 2.3^M",
+            "782/782 [====] - ETA: 0s - loss: 0.34^M",
+            "782/782 [====] - 1s 1ms/step - loss: 0.34 - val_loss: 0.2",
+        ];
+        assert_eq!(said(&lines), ["S1", "S782", "E1 Some(1.0) Some(0.001) 2"]);
+        let lines = [
+            "Epoch 2/5",
+            "  1/907 ━━━━━ 1:23:45 5s/step - loss: 2.0^M",
+            "100/907 ━━━━━ 4s 6ms/step - loss: 1.9^M",
+            "907/907 ━━━━━ 0s 6ms/step - loss: 1.5^M",
+            "907/907 ━━━━━ 8s 8ms/step - loss: 1.5 - val_loss: 1.6",
+        ];
+        assert_eq!(said(&lines), ["S1", "S100", "E2 None Some(0.006) 1", "E2 Some(8.0) Some(0.008) 2"]);
+    }
+
+    #[test]
+    fn unknown_lengths_are_steps() {
+        let lines = [
+            "Epoch 1/5",
+            "     10/Unknown - 2s 150ms/step - loss: 2.3^M",
+            "     12/Unknown 3s 150ms/step - loss: 2.3^M",
+            "13/13 [====] - 2s 150ms/step - loss: 2.3",
+        ];
+        assert_eq!(said(&lines), ["S10", "S12", "E1 Some(2.0) Some(0.15) 1"]);
+    }
+
+    #[test]
+    fn evaluation_and_prediction_are_no_epochs() {
+        let lines = [
+            "Epoch 5/5",
+            "1/782 [>...] - ETA: 2s - loss: 2.3",
+            "313/313 [====] - 0s 1ms/step",
+            "782/782 [====] - 1s 1ms/step - loss: 0.34",
+            "79/79 [====] - 0s 780us/step - loss: 0.1357",
+            "782/782 - 0s - loss: 0.1357",
+            "1/782 [>...] - ETA: 2s - loss: 2.3",
+            "782/782 [====] - 1s 1ms/step - loss: 0.34 - val_loss: 1",
+        ];
+        let expected = ["S1", "-", "E5 Some(1.0) Some(0.001) 1", "-", "-", "-", "-"];
+        assert_eq!(said(&lines), expected);
+    }
+
+    #[test]
+    fn what_only_looks_like_it_is_left_alone() {
+        for text in [
+            "Epoch 00001: val_loss improved from inf to 0.5, saving model",
+            "Epoch 1/5: loss 3",
+            "3/10 files loaded",
+            "12/31/2020 - 3s - loss: 1",
+            "- loss: 0.3",
+            "100/100 [files] - 2s - loss: 2",
+            "5/5 ok - loss: 3",
+        ] {
+            assert_eq!(said(&["Epoch 1/5", text]), ["-"], "{text}");
+        }
+    }
+}

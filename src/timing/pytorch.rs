@@ -1,0 +1,235 @@
+//! The training loops of PyTorch's examples and reference scripts, which many programs copy.
+//!
+//! ```text
+//! Train Epoch: 1 [640/60000 (1%)]  Loss: 1.425025                                     examples/mnist
+//! Test set: Average loss: 0.0458, Accuracy: 9840/10000 (98%)
+//! Epoch: [0][ 10/782]  Time  0.794 ( 1.044)  Data  0.097 ( 0.104)  Loss 6.0e+00 (6.4e+00)  examples/imagenet
+//! Test: [  0/79]  Time  0.9 ( 0.9)
+//!  * Acc@1 69.760 Acc@5 89.080
+//! Epoch: [0]  [40/60]  eta: 0:00:07  lr: 0.003476  loss: 0.3901 (0.7568)  time: 0.3407   torchvision references
+//! Epoch: [0] Total time: 0:00:21 (0.3570 s / it)
+//! ```
+//!
+//! The forms are those of `mnist/main.py` and `imagenet/main.py` of pytorch/examples and of `references/detection` of
+//! torchvision 0.15. Only the last prints how long an epoch took. A value in parentheses is the mean so far.
+
+use super::event::{Event, Facts, Line};
+use super::scan::{self, Numbers};
+
+/// Where in a line, in bytes, its keyword must stand: a logger's prefix may come before.
+const MAX_PREFIX: usize = 100;
+
+/// Columns that are no losses or metrics. `Time` and `time` are the seconds of a step.
+const NOT_METRICS: [&str; 6] = ["Data", "data", "eta", "max mem", "Time", "time"];
+
+/// What was read of the training so far.
+#[derive(Debug, Default)]
+pub(super) struct PyTorch {
+    /// True where steps were seen to be counted from 0, so that the last is one less than their number.
+    from_zero: bool,
+}
+
+impl PyTorch {
+    pub(super) fn read<'a>(&mut self, line: &Line<'a>) -> Option<Event<'a>> {
+        let text = line.text.trim();
+        match text.as_bytes().first()? {
+            b'T' if text.starts_with("Test") => return validation(text),
+            b'*' => return accuracy(text),
+            _ => {}
+        }
+        let head = text.get(..MAX_PREFIX).unwrap_or(text);
+        let (before, _) = head.split_once("Epoch: ")?;
+        let after = &text[before.len() + "Epoch: ".len()..];
+        if before.ends_with("Train ") {
+            return samples(after);
+        }
+        let plain = before.is_empty() || before.ends_with([' ', '\t', ']']);
+        let tested = before.contains("Test") || before.contains("Val");
+        if plain && !tested { self.steps(after.strip_prefix('[')?) } else { None }
+    }
+
+    /// What follows `Epoch: [`.
+    fn steps<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
+        let (epoch, epochs, rest) = scan::counted(text)?;
+        let rest = rest.strip_prefix(']')?.trim_start();
+        if let Some(total) = rest.strip_prefix("Total time:") {
+            let (seconds, rest) = scan::clock(total.trim_start())?;
+            let step_seconds =
+                rest.trim_start().strip_prefix('(').and_then(scan::per_step).map(|(step, _)| step);
+            let facts = Facts { step_seconds, ..Facts::default() };
+            return Some(Event::EpochEnd { epoch, epochs, seconds: Some(seconds), step: None, facts });
+        }
+        let (step, of, rest) = scan::counted(rest.strip_prefix('[')?)?;
+        let of = of?;
+        let facts = columns(rest.trim_start().strip_prefix(']')?);
+        self.from_zero |= step == 0;
+        let done = step >= of || self.from_zero && step + 1 >= of;
+        Some(step_or_end(epoch, epochs, (step, of), done, facts))
+    }
+}
+
+/// What follows `Train Epoch: `; the counts are of samples.
+fn samples(text: &str) -> Option<Event<'_>> {
+    let (epoch, epochs, rest) = scan::counted(text)?;
+    let (step, of, rest) = scan::counted(rest.trim_start().strip_prefix('[')?)?;
+    let of = of?;
+    let (share, rest) = rest.split_once(']')?;
+    // Samplers for several ranks and last batches leave the count short of the number of samples.
+    let done = step >= of || share.contains("(100%");
+    Some(step_or_end(epoch, epochs, (step, of), done, columns(rest)))
+}
+
+fn step_or_end(
+    epoch: u64,
+    epochs: Option<u64>,
+    (step, of): (u64, u64),
+    done: bool,
+    facts: Facts<'_>,
+) -> Event<'_> {
+    if done {
+        Event::EpochEnd { epoch, epochs, seconds: None, step: Some((step, of)), facts }
+    } else {
+        Event::Step { epoch, epochs, step, of: Some(of), facts }
+    }
+}
+
+/// The columns of a line: `Loss 6.0205e+00 (6.3747e+00)` or `loss: 0.3901 (0.7568)`.
+fn columns(text: &str) -> Facts<'_> {
+    let mut facts = Facts::default();
+    let mut numbers = Numbers::of(text);
+    let mut column = "";
+    while let Some((between, value, _)) = numbers.next_number() {
+        if between.trim() == "(" && matches!(column, "Time" | "time") {
+            facts.step_seconds = Some(value);
+            continue;
+        }
+        column = scan::name(between);
+        if matches!(column, "Time" | "time") {
+            facts.step_seconds = Some(value);
+        } else if !NOT_METRICS.contains(&column)
+            && let Some(name) = scan::metric_name(column)
+        {
+            facts.metrics.push((name, value));
+        }
+    }
+    facts
+}
+
+/// `Test set: Average loss: 0.0458, Accuracy: 9840/10000 (98%)` or `Test: [  0/79]`.
+fn validation(text: &str) -> Option<Event<'_>> {
+    let mut facts = Facts::default();
+    if let Some(rest) = text.strip_prefix("Test set:") {
+        if let Some((_, rest)) = rest.split_once("Average loss: ")
+            && let Some((loss, _)) = scan::number(rest)
+        {
+            facts.metrics.push(("test_loss".into(), loss));
+        }
+        if let Some((_, rest)) = rest.split_once('(')
+            && let Some((percent, "%)")) = scan::number(rest)
+        {
+            facts.metrics.push(("test_accuracy_percent".into(), percent));
+        }
+    } else if !text.strip_prefix("Test:")?.trim_start().starts_with('[') {
+        return None;
+    }
+    Some(Event::Validation { facts })
+}
+
+/// `* Acc@1 69.760 Acc@5 89.080`; training lines have the same names, so these get `val_`.
+fn accuracy(text: &str) -> Option<Event<'_>> {
+    let text = text.strip_prefix("* ")?.trim_start();
+    if !text.starts_with("Acc@") && !text.starts_with("Prec@") {
+        return None;
+    }
+    let mut facts = columns(text);
+    facts.metrics.iter_mut().for_each(|(name, _)| *name = format!("val_{name}").into());
+    Some(Event::Validation { facts })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<Event<'_>> {
+        PyTorch::default().read(&Line { text, redrawn: false })
+    }
+
+    fn metrics<'a>(event: &'a Event<'_>) -> Vec<(&'a str, f64)> {
+        let (Event::Step { facts, .. } | Event::EpochEnd { facts, .. } | Event::Validation { facts }) = event
+        else {
+            return Vec::new();
+        };
+        facts.metrics.iter().map(|(name, value)| (name.as_ref(), *value)).collect()
+    }
+
+    #[test]
+    fn sample_counts_are_steps_and_the_last_is_an_end() {
+        let event = read("Train Epoch: 1 [640/60000 (1%)]\tLoss: 1.425025").unwrap();
+        assert!(matches!(event, Event::Step { epoch: 1, step: 640, of: Some(60000), .. }), "{event:?}");
+        assert_eq!(metrics(&event), [("Loss", 1.425025)]);
+        for text in [
+            "Train Epoch: 2 [60000/60000 (100%)]\tLoss: 1",
+            "Train Epoch: 2/9 [59904/60000 (100%)] Loss: nan",
+        ] {
+            assert!(matches!(read(text), Some(Event::EpochEnd { epoch: 2, seconds: None, .. })), "{text}");
+        }
+    }
+
+    #[test]
+    fn imagenet_lines_carry_the_mean_time_of_a_step() {
+        let text = "2021-05-21 INFO Epoch: [3][ 10/782]\tTime  0.794 ( 1.044)\tData  0.097 ( 0.104)\t\
+                    Loss 6.0205e+00 (6.3747e+00)\tAcc@1   3.12 (  1.34)";
+        let event = read(text).unwrap();
+        let Event::Step { epoch: 3, step: 10, of: Some(782), facts, .. } = &event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(facts.step_seconds, Some(1.044));
+        assert_eq!(metrics(&event), [("Loss", 6.0205), ("Acc@1", 3.12)]);
+    }
+
+    #[test]
+    fn the_last_step_ends_an_epoch_whichever_way_steps_are_counted() {
+        let mut training = PyTorch::default();
+        let mut ends = |text| {
+            matches!(training.read(&Line { text, redrawn: false }), Some(Event::EpochEnd { epoch: 0, .. }))
+        };
+        assert!(!ends("Epoch: [0][781/782]\tTime 1.0 (1.0)"));
+        assert!(ends("Epoch: [0][782/782]\tTime 1.0 (1.0)"));
+        assert!(!ends("Epoch: [0][0/782]\tTime 1.0 (1.0)"));
+        assert!(ends("Epoch: [0][781/782]\tTime 1.0 (1.0)"));
+    }
+
+    #[test]
+    fn torchvision_prints_the_time_of_an_epoch() {
+        let event = read("Epoch: [0]  [40/60]  eta: 0:00:07  lr: 0.0035  loss: 0.3901 (0.7568)  time: 0.3407  data: 0.0044  max mem: 5081").unwrap();
+        assert_eq!(metrics(&event), [("lr", 0.0035), ("loss", 0.3901)]);
+        let event = read("Epoch: [0] Total time: 0:00:21 (0.3570 s / it)").unwrap();
+        let Event::EpochEnd { epoch: 0, seconds: Some(21.0), facts, .. } = event else { panic!("{event:?}") };
+        assert_eq!(facts.step_seconds, Some(0.357));
+    }
+
+    #[test]
+    fn validation_lines_are_read() {
+        let event = read("Test set: Average loss: 0.0458, Accuracy: 9840/10000 (98%)").unwrap();
+        assert_eq!(metrics(&event), [("test_loss", 0.0458), ("test_accuracy_percent", 98.0)]);
+        assert!(matches!(read("Test: [  0/79]\tTime 0.9"), Some(Event::Validation { .. })));
+        let event = read(" * Acc@1 69.760 Acc@5 89.080").unwrap();
+        assert_eq!(metrics(&event), [("val_Acc@1", 69.76), ("val_Acc@5", 89.08)]);
+    }
+
+    #[test]
+    fn other_lines_are_left_alone() {
+        for text in [
+            "=> no workers have checkpoints, starting from epoch 0",
+            "Test: Total time: 0:00:04 (0.0828 s / it)",
+            "Val Epoch: [0][1/2] Loss 1",
+            "Epoch: [0] done",
+            "Epoch: 3 loss 2",
+            "* item",
+            "Train Epoch: x",
+            "MyEpoch: [0][1/2]",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Reading numbers, durations, rates and names off the beginning of a text.
+//!
+//! Each function takes a text and returns what it read with the rest, or `None` where the text begins otherwise.
+
+use std::borrow::Cow;
+
+/// Longest name of a metric in bytes; longer ones are not names.
+const MAX_NAME: usize = 64;
+
+/// `042` as 42.
+pub(super) fn unsigned(text: &str) -> Option<(u64, &str)> {
+    let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, &text[end..]))
+}
+
+/// `3`, `3/10`, `3 of 10`, blanks allowed.
+pub(super) fn counted(text: &str) -> Option<(u64, Option<u64>, &str)> {
+    let (number, rest) = unsigned(text.trim_start())?;
+    let after = rest.trim_start();
+    let of = after.strip_prefix('/').or_else(|| after.strip_prefix("of "));
+    match of.and_then(|of| unsigned(of.trim_start())) {
+        Some((of, rest)) => Some((number, Some(of), rest)),
+        None => Some((number, None, rest)),
+    }
+}
+
+/// A number: `12`, `-0.5`, `7.03e+00`, `nan`, `inf`.
+pub(super) fn number(text: &str) -> Option<(f64, &str)> {
+    let bytes = text.as_bytes();
+    let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let sign = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));
+    let whole = digits(sign);
+    let mut end = sign + whole;
+    if bytes.get(end) == Some(&b'.') {
+        let fraction = digits(end + 1);
+        end += if whole + fraction > 0 { 1 + fraction } else { 0 };
+    }
+    if end == sign {
+        let word = ["nan", "inf"]
+            .into_iter()
+            .find(|word| text.get(sign..sign + 3).is_some_and(|start| start.eq_ignore_ascii_case(word)))?;
+        let rest = &text[sign + 3..];
+        let value = if word == "nan" { f64::NAN } else { f64::INFINITY };
+        return (!rest.starts_with(is_word)).then_some((if bytes[0] == b'-' { -value } else { value }, rest));
+    }
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let signed = end + 1 + usize::from(matches!(bytes.get(end + 1), Some(b'-' | b'+')));
+        let exponent = if signed <= bytes.len() { digits(signed) } else { 0 };
+        end = if exponent > 0 { signed + exponent } else { end };
+    }
+    Some((text[..end].parse().ok()?, &text[end..]))
+}
+
+/// True for what words consist of.
+pub(super) fn is_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
+}
+
+/// Seconds of `2.31 s`, `350ms`, `3m 20s`, `1h 2m 3s`, `4.1 seconds`, `1.5 min`; a unit is required.
+pub(super) fn duration(text: &str) -> Option<(f64, &str)> {
+    let (mut seconds, mut scale, mut rest) = measured(text)?;
+    while scale >= 60.0
+        && let Some((more, finer, after)) = measured(rest.trim_start())
+        && finer < scale
+    {
+        (seconds, scale, rest) = (seconds + more, finer, after);
+    }
+    (!rest.starts_with(is_word)).then_some((seconds, rest))
+}
+
+/// One number with a unit of time: seconds, seconds of the unit, rest.
+fn measured(text: &str) -> Option<(f64, f64, &str)> {
+    let (value, rest) = number(text)?;
+    let unit = rest.strip_prefix(' ').unwrap_or(rest);
+    let attached = unit.len() == rest.len();
+    let end = unit.find(|c: char| !c.is_alphabetic()).unwrap_or(unit.len());
+    let scale: f64 = match &unit[..end] {
+        "us" | "usec" | "µs" => 1e-6,
+        "ms" | "msec" | "msecs" | "millisecond" | "milliseconds" => 1e-3,
+        "s" | "sec" | "secs" | "second" | "seconds" | "Sec" | "Seconds" => 1.0,
+        "min" | "mins" | "minute" | "minutes" | "Minutes" => 60.0,
+        "hr" | "hrs" | "hour" | "hours" | "Hours" => 3600.0,
+        // Alone, these letters are often something else: metres, heads.
+        "m" if attached => 60.0,
+        "h" if attached => 3600.0,
+        _ => return None,
+    };
+    // Divided, so that 33 us is the number nearest to 33e-6.
+    let seconds = if scale < 1.0 { value / scale.recip().round() } else { value * scale };
+    (value.is_finite() && value >= 0.0).then_some((seconds, scale, &unit[end..]))
+}
+
+/// Seconds of `0:03:20` or `03:20`.
+pub(super) fn clock(text: &str) -> Option<(f64, &str)> {
+    let (first, rest) = unsigned(text)?;
+    let (second, rest) = unsigned(rest.strip_prefix(':')?)?;
+    let (parts, rest) = match rest.strip_prefix(':').and_then(unsigned) {
+        Some((third, rest)) => ([first, second, third], rest),
+        None => ([0, first, second], rest),
+    };
+    if parts[1] > 59 && parts[0] > 0 || parts[2] > 59 || rest.starts_with(|c| is_word(c) || c == ':') {
+        return None;
+    }
+    // An hour count that does not fit a u32 is no hour count.
+    let [hours, minutes, seconds] = parts.map(u32::try_from);
+    let whole = f64::from(hours.ok()?) * 3600.0 + f64::from(minutes.ok()?) * 60.0 + f64::from(seconds.ok()?);
+    match rest.starts_with('.').then(|| number(rest)).flatten() {
+        Some((fraction, rest)) => Some((whole + fraction, rest)),
+        None => Some((whole, rest)),
+    }
+}
+
+/// Seconds per step of `0.35 s/it`, `350ms/step`, `0.3570 s / it`.
+pub(super) fn per_step(text: &str) -> Option<(f64, &str)> {
+    let (seconds, rest) = duration(text)?;
+    let rest = rest.trim_start().strip_prefix('/')?.trim_start();
+    let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
+    let known =
+        matches!(&rest[..end], "it" | "iter" | "iteration" | "step" | "batch" | "sample" | "img" | "image");
+    known.then_some((seconds, &rest[end..]))
+}
+
+/// The unit of a rate, such as ` samples/s`, in our words; images and the like are samples.
+pub(super) fn rate_unit(text: &str) -> Option<(&'static str, &str)> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_alphabetic())?;
+    let unit = match text[..end].to_ascii_lowercase().as_str() {
+        "sample" | "samples" | "example" | "examples" | "image" | "images" | "img" | "imgs" | "sequences"
+        | "seqs" | "seq" => "samples/s",
+        "step" | "steps" | "batch" | "batches" => "steps/s",
+        "token" | "tokens" | "tok" => "tokens/s",
+        "it" | "its" | "iter" | "iters" | "iterations" => "it/s",
+        "frame" | "frames" => "frames/s",
+        "word" | "words" => "words/s",
+        _ => return None,
+    };
+    let rest = text[end..].trim_start();
+    let rest = rest.strip_prefix('/').or_else(|| rest.strip_prefix("per "))?.trim_start();
+    let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
+    matches!(&rest[..end], "s" | "sec" | "second").then_some((unit, &rest[end..]))
+}
+
+/// The numbers of a text one after the other, each as the text between it and the number before, the text that begins
+/// with it, and what follows it. Digits inside names (`Acc@1`, `mAP50-95`) are not numbers.
+pub(super) struct Numbers<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Numbers<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// Goes on where `rest`, an end of the text, begins.
+    pub(super) fn skip_to(&mut self, rest: &str) {
+        self.at = self.text.len() - rest.len();
+    }
+
+    /// The next number as (text between, value, text from it on); the walk goes on behind it.
+    pub(super) fn next_number(&mut self) -> Option<(&'a str, f64, &'a str)> {
+        let bytes = self.text.as_bytes();
+        let begin = self.at;
+        let mut at = begin;
+        while at < bytes.len() {
+            let byte = bytes[at];
+            let may_begin =
+                byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'n' | b'N' | b'i' | b'I');
+            if may_begin
+                && stands_alone(&bytes[..at])
+                && let Some((value, rest)) = number(&self.text[at..])
+            {
+                self.skip_to(rest);
+                return Some((&self.text[begin..at], value, &self.text[at..]));
+            }
+            at += 1;
+        }
+        self.at = bytes.len();
+        None
+    }
+}
+
+/// True where a number may begin behind `before`.
+fn stands_alone(before: &[u8]) -> bool {
+    let inside =
+        |byte: &u8| byte.is_ascii_alphanumeric() || !byte.is_ascii() || matches!(byte, b'_' | b'@' | b'.');
+    match before {
+        [.., earlier, b'-' | b'+'] => !inside(earlier),
+        [.., last] => !inside(last),
+        [] => true,
+    }
+}
+
+/// The name before a number, from the text between it and the number before: `, Loss: ` gives `Loss`. Empty where there
+/// is none.
+pub(super) fn name(between: &str) -> &str {
+    let name = between.trim_end_matches([' ', '\t', ':', '=', '[', '(', '#', '~', '"', '\'']);
+    let begin =
+        name.rfind([',', ';', '|', '(', ')', '[', ']', '{', '}', '\t', '"', '\'']).map_or(0, |at| at + 1);
+    let begin = name.rfind(" - ").map_or(begin, |at| begin.max(at + 3));
+    name[begin..].trim_start_matches([' ', '-', ':', '>', '=', '.', '%', '*', '/']).trim_end()
+}
+
+/// `name` as a metric's name; `None` where it cannot be one.
+pub(super) fn metric_name(name: &str) -> Option<Cow<'_, str>> {
+    (name.len() <= MAX_NAME && name.contains(char::is_alphabetic)).then_some(Cow::Borrowed(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_programs_write_them() {
+        for (text, value, rest) in [
+            ("12 x", 12.0, " x"),
+            ("-0.5,", -0.5, ","),
+            ("7.0334e+00 (", 7.0334, " ("),
+            ("3e", 3.0, "e"),
+            (".25", 0.25, ""),
+            ("2.", 2.0, ""),
+        ] {
+            assert_eq!(number(text), Some((value, rest)), "{text}");
+        }
+        assert!(number("nan - x").is_some_and(|(value, rest)| value.is_nan() && rest == " - x"));
+        assert_eq!(number("-inf"), Some((f64::NEG_INFINITY, "")));
+        for text in ["", "-", ".", "nano", "x1", "+-1"] {
+            assert_eq!(number(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        for (text, seconds) in [
+            ("2.31 s", 2.31),
+            ("2.31s", 2.31),
+            ("350ms", 0.35),
+            ("3m 20s", 200.0),
+            ("3m20s", 200.0),
+            ("1h 2m 3s", 3723.0),
+            ("1.5 min", 90.0),
+            ("1 min 30 sec", 90.0),
+            ("4.1 seconds)", 4.1),
+        ] {
+            let read = duration(text).map(|(read, _)| read);
+            assert!(read.is_some_and(|read| (read - seconds).abs() < 1e-9), "{text}: {read:?}");
+        }
+        for text in ["2.31", "3 m", "2 samples", "-2 s", "nan s", "3 images/s", "3sx"] {
+            assert_eq!(duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn clock_times_and_rates_are_read() {
+        assert_eq!(clock("0:03:20 x"), Some((200.0, " x")));
+        assert_eq!(clock("14:55"), Some((895.0, "")));
+        assert_eq!(clock("0:00:21.5"), Some((21.5, "")));
+        assert_eq!(clock("1:75:00"), None);
+        assert_eq!(clock("99999999999999:01:00"), None);
+        assert_eq!(per_step("0.3570 s / it)"), Some((0.357, ")")));
+        assert_eq!(per_step("3 s"), None);
+        assert_eq!(rate_unit(" images/sec, x"), Some(("samples/s", ", x")));
+        assert_eq!(rate_unit(" it/s"), Some(("it/s", "")));
+        assert_eq!(rate_unit(" GB/s"), None);
+    }
+
+    #[test]
+    fn numbers_inside_names_are_skipped() {
+        let mut numbers = Numbers::of("  Acc@1   0.50 (  0.25), mAP50-95: 0.4 x=-2");
+        let mut seen = Vec::new();
+        while let Some((between, value, _)) = numbers.next_number() {
+            seen.push((name(between), value));
+        }
+        assert_eq!(seen, [("Acc@1", 0.5), ("", 0.25), ("mAP50-95", 0.4), ("x", -2.0)]);
+    }
+}
