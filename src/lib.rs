@@ -21,3 +21,4 @@ pub mod record;
 pub mod monitor;
 pub mod pyenv;
 pub mod timing;
+pub mod rundir;

@@ -3,3 +3,5 @@
 mod monitor;
 mod pyenv;
 mod timing;
+mod records;
+mod rundir;

@@ -1,0 +1,352 @@
+//! Directories and files for their owner alone: opened without following links, replaced whole, read within bounds.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open, openat, renameat};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, fstat, mkdirat};
+use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+
+/// What went wrong with a file or directory of the state directory.
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    /// A file or directory could not be opened.
+    #[error("cannot open `{path}`")]
+    Open {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file or directory could not be created.
+    #[error("cannot create `{path}`")]
+    Create {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file could not be read.
+    #[error("cannot read `{path}`")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file could not be written; what stood there before still does.
+    #[error("cannot write `{path}`")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A directory could not be listed.
+    #[error("cannot list `{path}`")]
+    List {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A run could not be removed, or not wholly.
+    #[error("cannot remove `{path}`")]
+    Remove {
+        /// The run's directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A directory of ours belongs to somebody else.
+    #[error("`{path}` belongs to user id {owner}, not to {user}")]
+    ForeignOwner {
+        /// The directory.
+        path: PathBuf,
+        /// Who owns it.
+        owner: u32,
+        /// Who asks.
+        user: u32,
+    },
+    /// Others may write to a directory of ours.
+    #[error("`{path}` can be written by others (mode {mode:03o})")]
+    Exposed {
+        /// The directory.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A file is larger than anything dlrun writes there.
+    #[error("`{path}` is larger than {limit} bytes")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// A file's content is not what its name promises.
+    #[error("`{path}` is damaged")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where the content ends to make sense.
+        source: serde_json::Error,
+    },
+    /// A file comes from a newer dlrun.
+    #[error("`{path}` has format {format}, and this dlrun knows up to {known}")]
+    NewerFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
+        /// The newest known one.
+        known: u32,
+    },
+    /// A file speaks of another run, attempt or node than the directory it lies in.
+    #[error("`{path}` lies in the wrong directory: it belongs to {belongs_to}")]
+    Misplaced {
+        /// The file.
+        path: PathBuf,
+        /// Whose it says it is.
+        belongs_to: String,
+    },
+    /// Text that cannot name a node, as it becomes part of a path.
+    #[error("{node:?} cannot name a node: it {why}")]
+    NodeName {
+        /// The text.
+        node: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+impl RunDirError {
+    /// True when what was asked for is simply not there.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Self::Open { source, .. } | Self::Read { source, .. } | Self::List { source, .. } => {
+                source.kind() == io::ErrorKind::NotFound
+            }
+            _ => false,
+        }
+    }
+}
+
+const DIR_MODE: Mode = Mode::S_IRWXU;
+const FILE_MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
+const OPEN_DIR: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_CLOEXEC);
+/// `O_NONBLOCK` so that a pipe put in a file's place does not hang the reader.
+const OPEN_FILE: OFlag =
+    OFlag::O_RDONLY.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_CLOEXEC);
+const CREATE_FILE: OFlag = OFlag::O_WRONLY
+    .union(OFlag::O_CREAT)
+    .union(OFlag::O_EXCL)
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_CLOEXEC);
+
+fn make_with_parents(path: &Path) -> io::Result<()> {
+    match make_for_owner(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
+                return Err(error);
+            };
+            make_with_parents(parent)?;
+            make_with_parents(path)
+        }
+        // Another process may be doing the same.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+/// Creates a directory for its owner alone, and for its owner wholly: a umask may take rights from the owner too.
+fn make_for_owner(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(DIR_MODE.bits()).create(path)?;
+    if path.symlink_metadata()?.mode() & DIR_MODE.bits() != DIR_MODE.bits() {
+        fs::set_permissions(path, Permissions::from_mode(DIR_MODE.bits()))?;
+    }
+    Ok(())
+}
+
+/// An open directory. All names are taken relative to it, so that a swapped parent directory changes nothing.
+#[derive(Debug)]
+pub(super) struct Dir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Dir {
+    /// Opens a directory that must be the caller's own and closed to others. Its path may hold links: a state directory
+    /// is often one, to a larger file system.
+    pub(super) fn open_private(path: &Path) -> Result<Self, RunDirError> {
+        Self::private(path, OPEN_DIR)
+    }
+
+    /// As [`Dir::open_private`], but creates what is missing, parents too.
+    pub(super) fn create_private(path: &Path) -> Result<Self, RunDirError> {
+        match Self::open_private(path) {
+            Err(error) if error.is_missing() => {
+                make_with_parents(path)
+                    .map_err(|source| RunDirError::Create { path: path.to_owned(), source })?;
+                Self::open_private(path)
+            }
+            other => other,
+        }
+    }
+
+    /// Opens, or creates, a directory whose parent everybody may write to: a link in its place is refused.
+    pub(super) fn create_private_in_shared(path: &Path) -> Result<Self, RunDirError> {
+        match make_for_owner(path) {
+            Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+                Err(RunDirError::Create { path: path.to_owned(), source })
+            }
+            _ => Self::private(path, OPEN_DIR | OFlag::O_NOFOLLOW),
+        }
+    }
+
+    fn private(path: &Path, flags: OFlag) -> Result<Self, RunDirError> {
+        let fd = open(path, flags, Mode::empty())
+            .map_err(|errno| RunDirError::Open { path: path.to_owned(), source: errno.into() })?;
+        let dir = Self { fd, path: path.to_owned() };
+        let found = dir.owner_and_mode()?;
+        let user = geteuid().as_raw();
+        if found.0 != user {
+            return Err(RunDirError::ForeignOwner { path: dir.path, owner: found.0, user });
+        }
+        if found.1 & 0o022 != 0 {
+            return Err(RunDirError::Exposed { path: dir.path, mode: found.1 });
+        }
+        Ok(dir)
+    }
+
+    fn owner_and_mode(&self) -> Result<(u32, u32), RunDirError> {
+        let found = fstat(&self.fd)
+            .map_err(|errno| RunDirError::Open { path: self.path.clone(), source: errno.into() })?;
+        Ok((found.st_uid, found.st_mode & 0o777))
+    }
+
+    /// A umask that takes rights from the owner himself must not stop us.
+    fn grant_owner(&self, mode: u32) -> Result<(), RunDirError> {
+        if mode & DIR_MODE.bits() == DIR_MODE.bits() {
+            return Ok(());
+        }
+        fchmod(&self.fd, DIR_MODE)
+            .map_err(|errno| RunDirError::Create { path: self.path.clone(), source: errno.into() })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn fd(&self) -> impl AsFd {
+        &self.fd
+    }
+
+    /// Opens a directory in this one; a link is refused.
+    pub(super) fn open_dir(&self, name: &str) -> Result<Self, RunDirError> {
+        let path = self.path.join(name);
+        match openat(&self.fd, name, OPEN_DIR | OFlag::O_NOFOLLOW, Mode::empty()) {
+            Ok(fd) => Ok(Self { fd, path }),
+            Err(errno) => Err(RunDirError::Open { path, source: errno.into() }),
+        }
+    }
+
+    /// Creates a directory in this one. `None` where something of that name was there before: of several that try, one
+    /// gets it.
+    pub(super) fn win_dir(&self, name: &str) -> Result<Option<Self>, RunDirError> {
+        let failed = |errno: Errno| RunDirError::Create { path: self.path.join(name), source: errno.into() };
+        match mkdirat(&self.fd, name, DIR_MODE) {
+            Err(Errno::EEXIST) => return Ok(None),
+            other => other.map_err(failed)?,
+        }
+        let dir = match self.open_dir(name) {
+            Err(RunDirError::Open { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+                // Only a umask that takes rights from the owner leads here: the directory is new and ours.
+                fchmodat(&self.fd, name, DIR_MODE, FchmodatFlags::FollowSymlink).map_err(failed)?;
+                self.open_dir(name)?
+            }
+            other => other?,
+        };
+        let (_, mode) = dir.owner_and_mode()?;
+        dir.grant_owner(mode)?;
+        Ok(Some(dir))
+    }
+
+    /// Opens a directory in this one, creating it where it is missing.
+    pub(super) fn ensure_dir(&self, name: &str) -> Result<Self, RunDirError> {
+        match self.open_dir(name) {
+            Err(error) if error.is_missing() => match self.win_dir(name)? {
+                Some(dir) => Ok(dir),
+                None => self.open_dir(name),
+            },
+            other => other,
+        }
+    }
+
+    /// Creates a file that must not be there yet, in a directory that nobody reads yet. A power failure within half a
+    /// minute may leave it empty.
+    pub(super) fn write_new(&self, name: &str, bytes: &[u8]) -> Result<(), RunDirError> {
+        let written = self.create_file(name).and_then(|mut file| file.write_all(bytes));
+        written.map_err(|source| RunDirError::Write { path: self.path.join(name), source })
+    }
+
+    /// Puts a file in its place whole: readers see the old or the new content, also after a crash.
+    pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), RunDirError> {
+        let failed = |source| RunDirError::Write { path: self.path.join(name), source };
+        let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
+        let temporary = format!(".{name}.{random:016x}");
+        let written = self.create_file(&temporary).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            drop(file);
+            Ok(renameat(&self.fd, temporary.as_str(), &self.fd, name)?)
+        });
+        written.map_err(|source| {
+            // The first error is the one to report; a file left behind does no harm.
+            let _ = unlinkat(&self.fd, temporary.as_str(), UnlinkatFlags::NoRemoveDir);
+            failed(source)
+        })
+    }
+
+    fn create_file(&self, name: &str) -> io::Result<File> {
+        let file = File::from(openat(&self.fd, name, CREATE_FILE, FILE_MODE)?);
+        if fstat(&file)?.st_mode & FILE_MODE.bits() != FILE_MODE.bits() {
+            fchmod(&file, FILE_MODE)?;
+        }
+        Ok(file)
+    }
+
+    /// Makes renames in this directory last through a crash.
+    pub(super) fn sync(&self) -> Result<(), RunDirError> {
+        let synced = nix::unistd::fsync(&self.fd);
+        synced.map_err(|errno| RunDirError::Write { path: self.path.clone(), source: errno.into() })
+    }
+
+    /// Reads a file of at most `limit` bytes; a link is refused.
+    pub(super) fn read(&self, name: &str, limit: usize) -> Result<Vec<u8>, RunDirError> {
+        let path = self.path.join(name);
+        let file = match openat(&self.fd, name, OPEN_FILE, Mode::empty()) {
+            Ok(fd) => File::from(fd),
+            Err(errno) => return Err(RunDirError::Open { path, source: errno.into() }),
+        };
+        let mut bytes = Vec::new();
+        match file.take(limit as u64 + 1).read_to_end(&mut bytes) {
+            Err(source) => Err(RunDirError::Read { path, source }),
+            Ok(read) if read > limit => Err(RunDirError::TooLarge { path, limit }),
+            Ok(_) => Ok(bytes),
+        }
+    }
+
+    /// The names in this directory, in no order. Names that are not UTF-8 are none of ours.
+    pub(super) fn names(&self) -> Result<Vec<String>, RunDirError> {
+        let failed = |source| RunDirError::List { path: self.path.clone(), source };
+        let entries = fs::read_dir(&self.path).map_err(failed)?;
+        let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
+        names.filter_map(io::Result::transpose).collect::<io::Result<_>>().map_err(failed)
+    }
+}

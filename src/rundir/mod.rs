@@ -1,0 +1,28 @@
+//! The state directory: what dlrun knows of its runs, as files. They are the truth; the index over them is not.
+//!
+//! ```text
+//! STATE/runs/<run-id>/run.json                                  who submitted what (RunRecord)
+//!                     job.sh  plan.json                         as handed over
+//!                     <element>.<attempt>/start.json  end.json  marks of the batch shell (Sentinel)
+//!                     <element>.<attempt>/<node>.<step>/record.json      what one node measured (NodeRecord)
+//!                                                       series-0000.seg  samples, never changed once written
+//! ```
+//!
+//! The directory may lie on a network file system: nothing here relies on locks. A file is written beside its place and
+//! renamed, a directory is won by `mkdir`. All is readable by its owner alone, and no symbolic link below the state
+//! directory is followed. Nothing is known here of the index, of schedulers or of clocks.
+
+mod attempt;
+mod file;
+mod fit;
+mod node;
+mod place;
+mod run;
+mod state;
+
+pub use attempt::{Attempt, Reading};
+pub use file::RunDirError;
+pub use node::{MAX_NODE_NAME, MAX_RECORD, MAX_SEGMENT, NodeDir, node_name_problem};
+pub use place::{FileSystem, file_system};
+pub use run::{MAX_RUN_FILE, RunDir};
+pub use state::StateDir;

@@ -1,0 +1,146 @@
+//! The directory of one run.
+
+use std::path::Path;
+
+use super::attempt::{Attempt, Reading};
+use super::file::{Dir, RunDirError};
+use super::node::NodeDir;
+use crate::job::RunId;
+use crate::record::{MeasureKey, RunRecord};
+
+const RUN_FILE: &str = "run.json";
+/// The largest `run.json`, `plan.json` or `job.sh` that is read, in bytes.
+pub const MAX_RUN_FILE: usize = 1 << 20;
+
+/// The open directory of one run.
+#[derive(Debug)]
+pub struct RunDir {
+    run_id: RunId,
+    dir: Dir,
+}
+
+impl RunDir {
+    pub(super) fn new(run_id: RunId, dir: Dir) -> Self {
+        Self { run_id, dir }
+    }
+
+    /// The run.
+    #[must_use]
+    pub fn run_id(&self) -> &RunId {
+        &self.run_id
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Puts `run.json` in its place, durably.
+    ///
+    /// # Errors
+    /// [`RunDirError::Write`]; the former content is kept.
+    pub fn write_run(&self, record: &RunRecord) -> Result<(), RunDirError> {
+        let bytes = serde_json::to_vec_pretty(record).expect("a run record has no keys but text");
+        self.dir.replace(RUN_FILE, &bytes)?;
+        self.dir.sync()
+    }
+
+    /// Reads `run.json`.
+    ///
+    /// # Errors
+    /// With [`RunDirError::is_missing`] where it was never written; [`RunDirError::Damaged`],
+    /// [`RunDirError::NewerFormat`], [`RunDirError::Misplaced`], [`RunDirError::TooLarge`].
+    pub fn read_run(&self) -> Result<RunRecord, RunDirError> {
+        let bytes = self.dir.read(RUN_FILE, MAX_RUN_FILE)?;
+        let path = self.dir.path().join(RUN_FILE);
+        let record: RunRecord = read_versioned(&bytes, &path, RunRecord::FORMAT)?;
+        if record.run_id == self.run_id {
+            Ok(record)
+        } else {
+            Err(RunDirError::Misplaced { path, belongs_to: format!("run `{}`", record.run_id) })
+        }
+    }
+
+    /// Reads the batch script as it was handed over. Bytes that are not UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// As [`RunDir::read_run`].
+    pub fn read_script(&self) -> Result<String, RunDirError> {
+        Ok(String::from_utf8_lossy(&self.dir.read("job.sh", MAX_RUN_FILE)?).into_owned())
+    }
+
+    /// Reads the plan, JSON text.
+    ///
+    /// # Errors
+    /// As [`RunDir::read_run`].
+    pub fn read_plan(&self) -> Result<String, RunDirError> {
+        Ok(String::from_utf8_lossy(&self.dir.read("plan.json", MAX_RUN_FILE)?).into_owned())
+    }
+
+    /// The attempts that left a directory, by element and then attempt.
+    ///
+    /// # Errors
+    /// [`RunDirError::List`].
+    pub fn attempts(&self) -> Result<Vec<Attempt>, RunDirError> {
+        let mut attempts: Vec<Attempt> =
+            self.dir.names()?.iter().filter_map(|name| Attempt::from_dir_name(name)).collect();
+        attempts.sort_unstable();
+        Ok(attempts)
+    }
+
+    /// Reads what an attempt left. What cannot be read is left out and noted, so that one bad file never hides a run.
+    #[must_use]
+    pub fn outcome(&self, attempt: Attempt) -> Reading {
+        match self.dir.open_dir(&attempt.dir_name()) {
+            Ok(dir) => Reading::of(&dir, &self.run_id, attempt),
+            Err(error) => Reading::unreadable(attempt, &error),
+        }
+    }
+
+    /// Reads what the newest attempt of an array element left; nothing where there was none.
+    ///
+    /// # Errors
+    /// [`RunDirError::List`].
+    pub fn newest_outcome(&self, element: u32) -> Result<Reading, RunDirError> {
+        let newest = self.attempts()?.into_iter().rfind(|attempt| attempt.element == element);
+        Ok(newest.map_or_else(Reading::default, |attempt| self.outcome(attempt)))
+    }
+
+    /// Opens the directory of a measurement of this run.
+    ///
+    /// # Errors
+    /// [`RunDirError::NodeName`], [`RunDirError::Open`].
+    pub fn node_dir(&self, key: &MeasureKey) -> Result<NodeDir, RunDirError> {
+        let attempt = Attempt { element: key.element, attempt: key.attempt };
+        NodeDir::open(&self.dir.open_dir(&attempt.dir_name())?, key)
+    }
+
+    /// Creates the directory of the next `dlrun exec` of an attempt on a node. Its step is in the key: the first number
+    /// that nobody else has.
+    ///
+    /// # Errors
+    /// [`RunDirError::NodeName`], [`RunDirError::Create`], [`RunDirError::Open`].
+    pub fn open_node_step(&self, attempt: Attempt, node: &str) -> Result<NodeDir, RunDirError> {
+        NodeDir::win(&self.dir.ensure_dir(&attempt.dir_name())?, &self.run_id, attempt, node)
+    }
+}
+
+/// Reads JSON that carries its version in `format`. A newer version is named as such even where its other keys changed.
+pub(super) fn read_versioned<T: serde::de::DeserializeOwned>(
+    bytes: &[u8],
+    path: &Path,
+    known: u32,
+) -> Result<T, RunDirError> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        format: u32,
+    }
+    match serde_json::from_slice::<Version>(bytes) {
+        Ok(Version { format }) if format > known => {
+            return Err(RunDirError::NewerFormat { path: path.to_owned(), format, known });
+        }
+        _ => {}
+    }
+    serde_json::from_slice(bytes).map_err(|source| RunDirError::Damaged { path: path.to_owned(), source })
+}

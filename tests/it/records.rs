@@ -1,0 +1,63 @@
+//! Records to test with.
+
+use dlrun::job::{JobId, RunId, SchedulerKind, Workload};
+use dlrun::record::{
+    Epoch, HostFacts, MeasureKey, NodeRecord, NodeState, Progress, RunRecord, Usage, WatcherCost,
+};
+
+/// The run id that ends in `number`.
+pub(crate) fn run_id(number: u32) -> RunId {
+    let mut bits = [0; 10];
+    bits[6..].copy_from_slice(&number.to_be_bytes());
+    RunId::from_random(bits)
+}
+
+pub(crate) fn run(run_id: RunId, name: &str, submitted_at_ms: u64) -> RunRecord {
+    RunRecord {
+        format: RunRecord::FORMAT,
+        run_id,
+        name: name.to_owned(),
+        submitted_at_ms,
+        user: "ada".to_owned(),
+        submit_host: "login1".to_owned(),
+        scheduler: SchedulerKind::Slurm,
+        job_id: None,
+        output: Some("/home/ada/out".to_owned()),
+        workdir: "/home/ada".to_owned(),
+        job_file: Some("/home/ada/train.toml".to_owned()),
+        nodes: 2,
+        workload: Workload { model: Some("resnet50".to_owned()), epochs: Some(3), ..Workload::default() },
+        dlrun_version: "0.1.0".to_owned(),
+    }
+}
+
+pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord {
+    let epoch = |epoch, seconds| Epoch { epoch, printed_seconds: Some(seconds), ..Epoch::default() };
+    let mut progress = Progress { recogniser: Some("keras".to_owned()), ..Progress::default() };
+    progress.push_epoch(epoch(1, 2.5));
+    progress.push_epoch(epoch(2, 1.25));
+    progress.epochs[1].metrics.insert("loss".to_owned(), 0.5);
+    NodeRecord {
+        format: NodeRecord::FORMAT,
+        key: MeasureKey { run_id, element: 0, attempt: 0, node: node.to_owned(), step: 0 },
+        job_id: Some(JobId("4711".to_owned())),
+        state: NodeState::Running,
+        started_at_ms: 1_000,
+        ended_at_ms: None,
+        updated_at_ms,
+        exit: None,
+        output: None,
+        host: HostFacts {
+            hostname: node.to_owned(),
+            cpu_model: Some("EPYC 7742".to_owned()),
+            cpus: Some(128),
+            ..HostFacts::default()
+        },
+        usage: Usage { wall_seconds: Some(5.0), mem_peak_bytes: Some(1 << 30), ..Usage::default() },
+        progress,
+        segments: 1,
+        gaps: vec![],
+        missing: vec![],
+        watcher: WatcherCost::default(),
+    }
+}
