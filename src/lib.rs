@@ -22,3 +22,4 @@ pub mod monitor;
 pub mod pyenv;
 pub mod timing;
 pub mod rundir;
+pub mod store;

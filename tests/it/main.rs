@@ -5,3 +5,4 @@ mod pyenv;
 mod timing;
 mod records;
 mod rundir;
+mod store;

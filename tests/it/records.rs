@@ -2,7 +2,7 @@
 
 use dlrun::job::{JobId, RunId, SchedulerKind, Workload};
 use dlrun::record::{
-    Epoch, HostFacts, MeasureKey, NodeRecord, NodeState, Progress, RunRecord, Usage, WatcherCost,
+    Epoch, HostFacts, MeasureKey, NodeRecord, NodeState, Progress, RunRecord, Sentinel, Usage, WatcherCost,
 };
 
 /// The run id that ends in `number`.
@@ -10,6 +10,16 @@ pub(crate) fn run_id(number: u32) -> RunId {
     let mut bits = [0; 10];
     bits[6..].copy_from_slice(&number.to_be_bytes());
     RunId::from_random(bits)
+}
+
+/// A run id whose letters are spread, as random ones are.
+pub(crate) fn spread_id(number: u32) -> RunId {
+    // SplitMix64, an output function of good spread.
+    let mut mixed = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let bytes = (u128::from(mixed ^ (mixed >> 31)) << 64).to_be_bytes();
+    RunId::from_random(std::array::from_fn(|i| bytes[i]))
 }
 
 pub(crate) fn run(run_id: RunId, name: &str, submitted_at_ms: u64) -> RunRecord {
@@ -60,4 +70,9 @@ pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord 
         missing: vec![],
         watcher: WatcherCost::default(),
     }
+}
+
+pub(crate) fn mark(at_ms: u64, exit_code: Option<i32>) -> Sentinel {
+    let job_id = Some(JobId("4711".to_owned()));
+    Sentinel { format: 1, at_ms, node: "n1".to_owned(), job_id, exit_code }
 }

@@ -1,0 +1,390 @@
+//! Taking records in. Doing so twice changes nothing.
+
+use std::path::Path;
+
+use rusqlite::{OptionalExtension, Params, Transaction, params};
+
+use super::open::StoreError;
+use super::{integer, optional};
+use crate::job::RunId;
+use crate::record::{
+    Epoch, ExitStatus, HostFacts, MeasureKey, NodeRecord, NodeState, Outcome, RunRecord, Status,
+};
+
+/// An older record changes nothing, and then there is no row to return.
+const UPSERT_NODE: &str = "
+    INSERT INTO node (attempt, node, step, job_id, state, started_at_ms, ended_at_ms, updated_at_ms, exit_code,
+        exit_signal, output, target, hostname, kernel, cpus_allowed, omp_num_threads, recogniser,
+        epochs_announced, epochs_completed, steps_per_epoch, step_seconds, throughput, throughput_unit, segments,
+        watcher_cpu_us, watcher_samples, watcher_late_ticks)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
+        ?23, ?24, ?25, ?26, ?27)
+    ON CONFLICT (attempt, node, step) DO UPDATE SET job_id = ?4, state = ?5, started_at_ms = ?6,
+        ended_at_ms = ?7, updated_at_ms = ?8, exit_code = ?9, exit_signal = ?10, output = ?11, target = ?12,
+        hostname = ?13, kernel = ?14, cpus_allowed = ?15, omp_num_threads = ?16, recogniser = ?17,
+        epochs_announced = ?18, epochs_completed = ?19, steps_per_epoch = ?20, step_seconds = ?21,
+        throughput = ?22, throughput_unit = ?23, segments = ?24, watcher_cpu_us = ?25, watcher_samples = ?26,
+        watcher_late_ticks = ?27
+        WHERE updated_at_ms <= ?8
+    RETURNING id";
+
+/// A segment of samples and what it spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment<'a> {
+    /// Its number.
+    pub seq: u32,
+    /// Its first sample, in Unix milliseconds UTC.
+    pub t0_ms: u64,
+    /// Its last sample.
+    pub t1_ms: u64,
+    /// Number of samples.
+    pub samples: u32,
+    /// As [`crate::record::encode_segment`] made them.
+    pub bytes: &'a [u8],
+}
+
+/// Writes to the index, inside one transaction ([`super::Store::write`]).
+#[derive(Debug)]
+pub struct Writer<'a> {
+    pub(super) transaction: &'a Transaction<'a>,
+    pub(super) path: &'a Path,
+}
+
+impl Writer<'_> {
+    /// Takes a run in, or what is new of it. A job id or output once known is not forgotten.
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] and what the disk adds to it: [`StoreError::Full`], [`StoreError::Damaged`].
+    pub fn upsert_run(&self, run: &RunRecord) -> Result<(), StoreError> {
+        let work = &run.workload;
+        self.execute(
+            "INSERT INTO run (run_id, name, submitted_at_ms, user, submit_host, scheduler, job_id, output, workdir,
+                 job_file, nodes, model, parameters, dataset, samples, batch_size, epochs, precision, dlrun_version)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+             ON CONFLICT (run_id) DO UPDATE SET name = ?2, submitted_at_ms = ?3, user = ?4, submit_host = ?5,
+                 scheduler = ?6, job_id = coalesce(?7, job_id), output = coalesce(?8, output), workdir = ?9,
+                 job_file = ?10, nodes = ?11, model = ?12, parameters = ?13, dataset = ?14, samples = ?15,
+                 batch_size = ?16, epochs = ?17, precision = ?18, dlrun_version = ?19",
+            params![
+                run.run_id.as_str(),
+                run.name,
+                integer(run.submitted_at_ms),
+                run.user,
+                run.submit_host,
+                run.scheduler.as_str(),
+                run.job_id.as_ref().map(|id| &id.0),
+                run.output,
+                run.workdir,
+                run.job_file,
+                run.nodes,
+                work.model,
+                optional(work.parameters),
+                work.dataset,
+                optional(work.samples),
+                optional(work.batch_size),
+                optional(work.epochs),
+                work.precision,
+                run.dlrun_version,
+            ],
+        )?;
+        Ok(())
+    }
+
+    /// Notes where a run stands.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownRun`], [`StoreError::Query`] and what the disk adds to it.
+    pub fn set_status(&self, run_id: &RunId, status: &Status) -> Result<(), StoreError> {
+        let (code, signal) = exit_columns(status.exit);
+        let changed = self.execute(
+            "UPDATE run SET state = ?2, raw_state = ?3, reason = ?4, exit_code = ?5, exit_signal = ?6,
+                 started_at_ms = ?7, ended_at_ms = ?8
+             WHERE run_id = ?1",
+            params![
+                run_id.as_str(),
+                status.state.as_str(),
+                status.raw_state,
+                status.reason,
+                code,
+                signal,
+                optional(status.started_at_ms),
+                optional(status.ended_at_ms),
+            ],
+        )?;
+        if changed == 1 { Ok(()) } else { Err(self.unknown(run_id)) }
+    }
+
+    /// Takes in what an attempt left: its marks and the records of its nodes. A mark once seen is not forgotten.
+    ///
+    /// # Errors
+    /// As [`Writer::set_status`].
+    pub fn ingest_attempt(
+        &self,
+        run_id: &RunId,
+        element: u32,
+        attempt: u32,
+        outcome: &Outcome,
+    ) -> Result<(), StoreError> {
+        let id = self.attempt_row(run_id, element, attempt)?;
+        let (start, end) = (outcome.start.as_ref(), outcome.end.as_ref());
+        let job_id = start.or(end).and_then(|mark| mark.job_id.as_ref());
+        self.execute(
+            "UPDATE attempt SET job_id = coalesce(?2, job_id), first_node = coalesce(?3, first_node),
+                 started_at_ms = coalesce(?4, started_at_ms), ended_at_ms = coalesce(?5, ended_at_ms),
+                 shell_code = coalesce(?6, shell_code)
+             WHERE id = ?1",
+            params![
+                id,
+                job_id.map(|id| &id.0),
+                start.or(end).map(|mark| &mark.node),
+                optional(start.map(|mark| mark.at_ms)),
+                optional(end.map(|mark| mark.at_ms)),
+                end.and_then(|mark| mark.exit_code),
+            ],
+        )?;
+        outcome.nodes.iter().try_for_each(|node| self.ingest_node(node))
+    }
+
+    /// Takes a node record in, with all that hangs on it; one that is older than what is there changes nothing.
+    ///
+    /// # Errors
+    /// As [`Writer::set_status`].
+    pub fn ingest_node(&self, record: &NodeRecord) -> Result<(), StoreError> {
+        let MeasureKey { run_id, element, attempt, .. } = &record.key;
+        let attempt = self.attempt_row(run_id, *element, *attempt)?;
+        let target = self.target_row(&record.host)?;
+        let Some(node) = self.node_row(attempt, target, record)? else { return Ok(()) };
+        self.replace_usage(node, record)?;
+        self.replace_epochs(node, &record.progress.epochs)?;
+        self.replace_holes(node, record)
+    }
+
+    /// Takes a segment in; segments never change, so one that is there stays. `false` where the node's record is not
+    /// there yet, and nothing was written.
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] and what the disk adds to it.
+    pub fn ingest_segment(&self, key: &MeasureKey, segment: Segment<'_>) -> Result<bool, StoreError> {
+        let node: Option<i64> = self.select(
+            "SELECT node.id FROM node JOIN attempt ON node.attempt = attempt.id JOIN run ON attempt.run = run.id
+             WHERE run.run_id = ?1 AND attempt.element = ?2 AND attempt.attempt = ?3 AND node.node = ?4
+                 AND node.step = ?5",
+            params![key.run_id.as_str(), key.element, key.attempt, key.node, key.step],
+        )?;
+        let Some(node) = node else { return Ok(false) };
+        let Segment { seq, t0_ms, t1_ms, samples, bytes } = segment;
+        self.execute(
+            "INSERT OR IGNORE INTO block (node, seq, t0_ms, t1_ms, samples, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![node, seq, integer(t0_ms), integer(t1_ms), samples, bytes],
+        )?;
+        Ok(true)
+    }
+
+    /// Forgets a run and all that was measured of it; one that is not there is none the less gone.
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] and what the disk adds to it.
+    pub fn forget_run(&self, run_id: &RunId) -> Result<(), StoreError> {
+        self.execute("DELETE FROM run WHERE run_id = ?1", [run_id.as_str()])?;
+        Ok(())
+    }
+
+    /// Forgets everything, before a reindex.
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] and what the disk adds to it.
+    pub fn clear(&self) -> Result<(), StoreError> {
+        // Children first: then each table is emptied in one go, without a look at every row.
+        for table in ["block", "usage", "missing", "gap", "timing", "node", "target", "attempt", "run"] {
+            self.execute(&format!("DELETE FROM {table}"), [])?;
+        }
+        Ok(())
+    }
+
+    fn attempt_row(&self, run_id: &RunId, element: u32, attempt: u32) -> Result<i64, StoreError> {
+        self.execute(
+            "INSERT INTO attempt (run, element, attempt) SELECT id, ?2, ?3 FROM run WHERE run_id = ?1
+             ON CONFLICT (run, element, attempt) DO NOTHING",
+            params![run_id.as_str(), element, attempt],
+        )?;
+        let id = self.select(
+            "SELECT attempt.id FROM attempt JOIN run ON attempt.run = run.id
+             WHERE run.run_id = ?1 AND attempt.element = ?2 AND attempt.attempt = ?3",
+            params![run_id.as_str(), element, attempt],
+        )?;
+        id.ok_or_else(|| self.unknown(run_id))
+    }
+
+    fn target_row(&self, host: &HostFacts) -> Result<Option<i64>, StoreError> {
+        let Some(fingerprint) = fingerprint(host) else { return Ok(None) };
+        self.execute(
+            "INSERT OR IGNORE INTO target (fingerprint, cpu_model, cpus, mem_total_bytes) VALUES (?1, ?2, ?3, ?4)",
+            params![fingerprint, host.cpu_model, optional(host.cpus), optional(host.mem_total_bytes)],
+        )?;
+        self.select("SELECT id FROM target WHERE fingerprint = ?1", [fingerprint])
+    }
+
+    /// `None` where a newer record is there.
+    fn node_row(
+        &self,
+        attempt: i64,
+        target: Option<i64>,
+        record: &NodeRecord,
+    ) -> Result<Option<i64>, StoreError> {
+        let (code, signal) = exit_columns(record.exit);
+        let (host, progress, watcher) = (&record.host, &record.progress, &record.watcher);
+        let throughput = progress.throughput.as_ref();
+        self.select(
+            UPSERT_NODE,
+            params![
+                attempt,
+                record.key.node,
+                record.key.step,
+                record.job_id.as_ref().map(|id| &id.0),
+                node_state(record.state),
+                integer(record.started_at_ms),
+                optional(record.ended_at_ms),
+                integer(record.updated_at_ms),
+                code,
+                signal,
+                record.output,
+                target,
+                host.hostname,
+                host.kernel,
+                optional(host.cpus_allowed),
+                host.omp_num_threads,
+                progress.recogniser,
+                optional(progress.epochs_announced),
+                integer(progress.epochs_completed),
+                optional(progress.steps_per_epoch),
+                progress.step_seconds,
+                throughput.map(|rate| rate.value),
+                throughput.map(|rate| &rate.unit),
+                record.segments,
+                integer(watcher.cpu_us),
+                integer(watcher.samples),
+                integer(watcher.late_ticks),
+            ],
+        )
+    }
+
+    fn replace_usage(&self, node: i64, record: &NodeRecord) -> Result<(), StoreError> {
+        let usage = &record.usage;
+        self.execute(
+            "INSERT OR REPLACE INTO usage (node, wall_seconds, cpu_user_seconds, cpu_system_seconds, mem_peak_bytes,
+                 io_read_bytes, io_write_bytes, processes_peak)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![
+                node,
+                usage.wall_seconds,
+                usage.cpu_user_seconds,
+                usage.cpu_system_seconds,
+                optional(usage.mem_peak_bytes),
+                optional(usage.io_read_bytes),
+                optional(usage.io_write_bytes),
+                optional(usage.processes_peak),
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn replace_epochs(&self, node: i64, epochs: &[Epoch]) -> Result<(), StoreError> {
+        self.execute("DELETE FROM timing WHERE node = ?1", [node])?;
+        for (place, epoch) in epochs.iter().enumerate() {
+            let metrics = serde_json::to_string(&epoch.metrics).expect("numbers under names");
+            self.execute(
+                "INSERT INTO timing (node, place, epoch, printed_seconds, clock_seconds, ended_at_ms, metrics)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![
+                    node,
+                    integer(place as u64),
+                    integer(epoch.epoch),
+                    epoch.printed_seconds,
+                    epoch.clock_seconds,
+                    optional(epoch.ended_at_ms),
+                    metrics,
+                ],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn replace_holes(&self, node: i64, record: &NodeRecord) -> Result<(), StoreError> {
+        self.execute("DELETE FROM gap WHERE node = ?1", [node])?;
+        for (place, gap) in record.gaps.iter().enumerate() {
+            self.execute(
+                "INSERT INTO gap (node, place, from_ms, to_ms, why) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![node, integer(place as u64), integer(gap.from_ms), integer(gap.to_ms), gap.why],
+            )?;
+        }
+        self.execute("DELETE FROM missing WHERE node = ?1", [node])?;
+        for (place, missing) in record.missing.iter().enumerate() {
+            self.execute(
+                "INSERT INTO missing (node, place, what, why) VALUES (?1, ?2, ?3, ?4)",
+                params![node, integer(place as u64), missing.what, missing.why],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, run_id: &RunId) -> StoreError {
+        StoreError::UnknownRun { path: self.path.to_owned(), run_id: run_id.clone() }
+    }
+
+    fn execute(&self, sql: &str, values: impl Params) -> Result<usize, StoreError> {
+        let done = self.transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(values));
+        done.map_err(|source| StoreError::of(self.path, "write", source))
+    }
+
+    /// The first column of the first row.
+    fn select(&self, sql: &str, values: impl Params) -> Result<Option<i64>, StoreError> {
+        let statement = self.transaction.prepare_cached(sql);
+        let found = statement.and_then(|mut found| found.query_row(values, |row| row.get(0)).optional());
+        found.map_err(|source| StoreError::of(self.path, "write", source))
+    }
+}
+
+/// What makes two machines comparable: the CPU, how many, and memory to the next GiB (equal machines differ by a few
+/// MiB). `None` where the CPU is not known.
+fn fingerprint(host: &HostFacts) -> Option<String> {
+    let model = host.cpu_model.as_deref()?;
+    let cpus = host.cpus?;
+    let memory =
+        host.mem_total_bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.div_ceil(1 << 30).to_string());
+    Some(format!("{model}; {cpus} CPUs; {memory} GiB"))
+}
+
+fn node_state(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Running => "running",
+        NodeState::Ended => "ended",
+        NodeState::Interrupted => "interrupted",
+    }
+}
+
+fn exit_columns(exit: Option<ExitStatus>) -> (Option<i32>, Option<i32>) {
+    match exit {
+        Some(ExitStatus::Code(code)) => (Some(code), None),
+        Some(ExitStatus::Signal(signal)) => (None, Some(signal)),
+        None => (None, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_of_one_kind_share_a_fingerprint() {
+        let host = |mem_total_bytes| HostFacts {
+            hostname: "n".into(),
+            cpu_model: Some("EPYC 7742".into()),
+            cpus: Some(128),
+            mem_total_bytes,
+            ..HostFacts::default()
+        };
+        assert_eq!(fingerprint(&host(Some(540_000_000_000))), fingerprint(&host(Some(540_001_000_000))));
+        assert_eq!(fingerprint(&host(None)).as_deref(), Some("EPYC 7742; 128 CPUs; ? GiB"));
+        assert_eq!(fingerprint(&HostFacts::default()), None);
+    }
+}

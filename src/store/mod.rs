@@ -1,0 +1,26 @@
+//! The index: a SQLite database over what lies in files, so that a question about many runs is answered without
+//! opening thousands of them.
+//!
+//! Nothing is kept here alone: the database can be deleted at any time and filled again. So taking the same record in
+//! twice changes nothing, an older record never replaces a newer one, and no disk is waited for. Units are in the names
+//! of the columns, times are Unix milliseconds UTC. The caller brings the records; no file but the database is touched.
+
+mod ingest;
+mod measures;
+mod open;
+mod runs;
+mod schema;
+
+pub use ingest::{Segment, Writer};
+pub use measures::{Block, NodeTimings, NodeUsage};
+pub use open::{Store, StoreError};
+pub use runs::{Filter, Found, RunRow};
+
+/// A number as SQLite holds it; what is beyond its 63 bits becomes the largest.
+fn integer(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn optional(value: Option<u64>) -> Option<i64> {
+    value.map(integer)
+}

@@ -1,0 +1,349 @@
+//! The index as a database file: old, new, damaged, shared between processes.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use dlrun::job::{JobId, JobState, RunId};
+use dlrun::record::{ExitStatus, Gap, Missing, NodeState, Outcome, Status};
+use dlrun::store::{Filter, Found, Segment, Store, StoreError};
+use tempfile::TempDir;
+
+use crate::records::{mark, node, run, run_id, spread_id};
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store/v1.db")
+}
+
+fn store() -> (TempDir, Store) {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let store = Store::open(&tmp.path().join("dlrun.db")).expect("opened");
+    (tmp, store)
+}
+
+fn write<T>(store: &mut Store, work: impl FnOnce(&dlrun::store::Writer<'_>) -> Result<T, StoreError>) -> T {
+    store.write(work).expect("written")
+}
+
+fn completed() -> Status {
+    Status {
+        state: JobState::Completed,
+        raw_state: Some("COMPLETED".to_owned()),
+        reason: None,
+        exit: Some(ExitStatus::Code(0)),
+        started_at_ms: Some(2_000),
+        ended_at_ms: Some(9_000),
+    }
+}
+
+/// What the fixture holds; the same records go into a new database in the tests of idempotency.
+fn fill(store: &mut Store) {
+    let mut first = run(run_id(1), "mnist", 1_000);
+    first.job_id = Some(JobId("4711".to_owned()));
+    let mut record = node(run_id(1), "n1", 5_000);
+    record.gaps = vec![Gap { from_ms: 1, to_ms: 2, why: "stopped".to_owned() }];
+    record.missing = vec![Missing { what: "io_read_bytes".to_owned(), why: "not permitted".to_owned() }];
+    let key = record.key.clone();
+    let outcome =
+        Outcome { start: Some(mark(2_000, None)), end: Some(mark(9_000, Some(0))), nodes: vec![record] };
+    let segment = Segment { seq: 0, t0_ms: 1_000, t1_ms: 5_000, samples: 5, bytes: b"samples" };
+    write(store, |writer| {
+        writer.upsert_run(&first)?;
+        writer.upsert_run(&run(run_id(2), "resnet", 2_000))?;
+        writer.set_status(&run_id(1), &completed())?;
+        writer.ingest_attempt(&run_id(1), 0, 0, &outcome)?;
+        assert!(writer.ingest_segment(&key, segment)?);
+        Ok(())
+    });
+}
+
+/// Every row of every table.
+fn dump(store: &Store) -> String {
+    let done = Command::new("sqlite3").arg(store.path()).arg(".dump").output();
+    match done {
+        Ok(done) if done.status.success() => String::from_utf8(done.stdout).expect("text"),
+        _ => format!(
+            "{:?} {:?} {:?}",
+            store.list(99, &Filter::default()),
+            store.timings(&run_id(1)),
+            store.usage(&run_id(1))
+        ),
+    }
+}
+
+#[test]
+fn taking_in_twice_changes_nothing() {
+    let (_tmp, mut store) = store();
+    fill(&mut store);
+    let once = dump(&store);
+    fill(&mut store);
+    assert_eq!(dump(&store), once);
+}
+
+#[test]
+fn a_newer_record_replaces_and_an_older_does_not() {
+    let (_tmp, mut store) = store();
+    fill(&mut store);
+    let mut newer = node(run_id(1), "n1", 6_000);
+    newer.state = NodeState::Ended;
+    newer.usage.wall_seconds = Some(6.0);
+    newer.progress.epochs.truncate(1);
+    write(&mut store, |writer| writer.ingest_node(&newer));
+    let after = dump(&store);
+    write(&mut store, |writer| writer.ingest_node(&node(run_id(1), "n1", 5_999)));
+    assert_eq!(dump(&store), after);
+    assert_eq!(store.usage(&run_id(1)).expect("read")[0].usage, newer.usage);
+    assert_eq!(store.timings(&run_id(1)).expect("read")[0].epochs, newer.progress.epochs);
+}
+
+#[test]
+fn a_job_id_is_not_forgotten_when_the_record_was_older() {
+    let (_tmp, mut store) = store();
+    fill(&mut store);
+    write(&mut store, |writer| writer.upsert_run(&run(run_id(1), "mnist", 1_000)));
+    let row = store.run(&run_id(1)).expect("read").expect("is there");
+    assert_eq!((row.record.job_id, row.status), (Some(JobId("4711".to_owned())), completed()));
+}
+
+#[test]
+fn what_was_measured_is_read_back() {
+    let (_tmp, mut store) = store();
+    fill(&mut store);
+    let record = node(run_id(1), "n1", 5_000);
+    let timings = store.timings(&run_id(1)).expect("read");
+    assert_eq!((timings.len(), &timings[0].key), (1, &record.key));
+    assert_eq!(timings[0].epochs, record.progress.epochs);
+    assert_eq!(store.usage(&run_id(1)).expect("read")[0].usage, record.usage);
+    let blocks = store.blocks(&record.key).expect("read");
+    assert_eq!((blocks.len(), blocks[0].samples, blocks[0].bytes.as_slice()), (1, 5, b"samples".as_slice()));
+}
+
+#[test]
+fn parts_of_an_unknown_run_are_refused_whole() {
+    let (_tmp, mut store) = store();
+    let error = store.write(|writer| {
+        writer.upsert_run(&run(run_id(1), "mnist", 1))?;
+        writer.ingest_node(&node(run_id(7), "n1", 1))
+    });
+    assert!(matches!(error, Err(StoreError::UnknownRun { .. })), "{error:?}");
+    assert_eq!(store.known_runs().expect("read").len(), 0, "the transaction is undone");
+    let segment = Segment { seq: 0, t0_ms: 1, t1_ms: 2, samples: 1, bytes: b"" };
+    let key = node(run_id(7), "n1", 1).key;
+    assert!(!write(&mut store, |writer| writer.ingest_segment(&key, segment)));
+}
+
+#[test]
+fn a_forgotten_run_takes_everything_along() {
+    let (_tmp, mut store) = store();
+    fill(&mut store);
+    write(&mut store, |writer| writer.forget_run(&run_id(1)));
+    assert_eq!(store.timings(&run_id(1)).expect("read"), []);
+    fill(&mut store);
+    write(&mut store, |writer| writer.clear());
+    assert_eq!(store.known_runs().expect("read").len(), 0);
+}
+
+#[test]
+fn text_of_users_is_kept_as_it_is() {
+    let (_tmp, mut store) = store();
+    let mut hostile = run(run_id(1), "'; DROP TABLE run; --", u64::MAX);
+    hostile.workdir = "/home/ä\u{1b}\n%_\\".to_owned();
+    hostile.workload.parameters = Some(u64::MAX);
+    write(&mut store, |writer| writer.upsert_run(&hostile));
+    let row = store.run(&run_id(1)).expect("read").expect("is there");
+    assert_eq!((row.record.name, row.record.workdir), (hostile.name.clone(), hostile.workdir));
+    assert_eq!(row.record.workload.parameters, Some(i64::MAX.unsigned_abs()));
+    assert_eq!(store.find(&hostile.name).expect("read"), Found::One(run_id(1)));
+}
+
+#[test]
+fn runs_are_found_by_every_name_they_have() {
+    let (_tmp, mut store) = store();
+    let id = |text: &str| text.parse::<RunId>().expect("an id");
+    let (old, new, other) = (id("abcd000000000000"), id("abce000000000000"), id("47110000000000zz"));
+    write(&mut store, |writer| {
+        let mut by_job = run(old.clone(), "mnist", 1);
+        by_job.job_id = Some(JobId("4711".to_owned()));
+        writer.upsert_run(&by_job)?;
+        writer.upsert_run(&run(new.clone(), "mnist", 2))?;
+        writer.upsert_run(&run(other.clone(), "abcd", 3))
+    });
+    let find = |text: &str| store.find(text).expect("read");
+    assert_eq!(find("@1"), Found::One(other.clone()));
+    assert_eq!(find("@3"), Found::One(old.clone()));
+    assert_eq!(find("mnist"), Found::One(new.clone()), "the newest of that name");
+    assert_eq!(find("abcd000000000000"), Found::One(old.clone()));
+    assert_eq!(find("abcd0"), Found::One(old.clone()));
+    assert_eq!(find("abcd"), Found::One(other.clone()), "a name comes before a prefix");
+    assert_eq!(find("4711"), Found::One(old.clone()), "a job id comes before a prefix");
+    for nothing in ["", "@", "@0", "@4", "@-1", "@+1", "@x", "abc", "none", "%", "@99999999999999999999"] {
+        assert_eq!(find(nothing), Found::None, "{nothing}");
+    }
+    let prefixes = store.shortest_prefixes(&[old, new, other]).expect("read");
+    assert_eq!(prefixes, ["abcd0", "abce", "47110"]);
+}
+
+#[test]
+fn what_fits_several_runs_is_ambiguous() {
+    let (_tmp, mut store) = store();
+    write(&mut store, |writer| {
+        let mut by_job = run(run_id(1), "a", 1);
+        by_job.job_id = Some(JobId("4711".to_owned()));
+        writer.upsert_run(&by_job)?;
+        writer.upsert_run(&run(run_id(2), "4711", 2))
+    });
+    assert_eq!(store.find("0000").expect("read"), Found::Ambiguous(vec![run_id(2), run_id(1)]));
+    assert_eq!(store.find("4711").expect("read"), Found::Ambiguous(vec![run_id(2), run_id(1)]));
+}
+
+#[test]
+fn lists_are_filtered_and_the_newest_come_first() {
+    let (_tmp, mut store) = store();
+    fill(&mut store);
+    let ids = |filter: Filter| -> Vec<RunId> {
+        store.list(10, &filter).expect("read").into_iter().map(|row| row.record.run_id).collect()
+    };
+    assert_eq!(ids(Filter::default()), [run_id(2), run_id(1)]);
+    assert_eq!(ids(Filter { name: Some("mnist".to_owned()), ..Filter::default() }), [run_id(1)]);
+    assert_eq!(ids(Filter { states: vec![JobState::Unknown], ..Filter::default() }), [run_id(2)]);
+    assert_eq!(ids(Filter { since_ms: Some(1_001), ..Filter::default() }), [run_id(2)]);
+    assert_eq!(store.list(1, &Filter::default()).expect("read").len(), 1);
+    assert_eq!(store.unfinished().expect("read").len(), 1);
+}
+
+#[test]
+fn every_shown_prefix_leads_back_to_its_run() {
+    let (_tmp, mut store) = store();
+    let ids: Vec<RunId> = (0..2_000).map(spread_id).collect();
+    write(&mut store, |writer| {
+        ids.iter().zip(0..).try_for_each(|(id, time)| writer.upsert_run(&run(id.clone(), "sweep", time)))
+    });
+    let prefixes = store.shortest_prefixes(&ids).expect("read");
+    for (id, prefix) in ids.iter().zip(&prefixes) {
+        assert_eq!(store.find(prefix).expect("read"), Found::One(id.clone()), "{prefix}");
+    }
+    assert!(prefixes.iter().any(|prefix| prefix.len() > 4));
+    assert_eq!(store.known_runs().expect("read").len(), 2_000);
+}
+
+#[test]
+fn the_first_released_schema_is_read_and_brought_up_to_date() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let path = tmp.path().join("dlrun.db");
+    fs::copy(fixture(), &path).expect("copied");
+    let mut old = Store::open(&path).expect("opened");
+    let rows = old.list(10, &Filter::default()).expect("read");
+    assert_eq!((rows.len(), rows[1].record.name.as_str(), &rows[1].status), (2, "mnist", &completed()));
+    assert_eq!(old.timings(&run_id(1)).expect("read")[0].epochs.len(), 2);
+    let (_tmp, mut new) = store();
+    fill(&mut new);
+    fill(&mut old);
+    assert_eq!(dump(&old), dump(&new), "an old database ends up as a new one does");
+}
+
+#[test]
+#[ignore = "writes tests/fixtures/store/v1.db; only when version 1 is being made"]
+fn make_the_fixture() {
+    let _ = fs::remove_file(fixture());
+    fill(&mut Store::open(&fixture()).expect("opened"));
+}
+
+#[test]
+fn a_newer_database_is_refused_untouched() {
+    let (_tmp, store) = store();
+    let path = store.path().to_owned();
+    drop(store);
+    let mut bytes = fs::read(&path).expect("read");
+    // The database header keeps `user_version` at offset 60.
+    bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
+    fs::write(&path, &bytes).expect("written");
+    let error = Store::open(&path).expect_err("newer");
+    assert!(matches!(error, StoreError::Newer { version: 99, known: 1, .. }), "{error}");
+    assert_eq!(fs::read(&path).expect("read"), bytes);
+}
+
+#[test]
+fn a_damaged_database_is_named_so_and_can_be_replaced() {
+    let whole = fs::read(fixture()).expect("read");
+    let mut torn = whole.clone();
+    torn.truncate(5_000);
+    let mut holed = whole.clone();
+    holed[4_096..].fill(0xa5);
+    for (what, content) in
+        [("garbage", b"garbage, and more than a header of it".repeat(9)), ("torn", torn), ("holed", holed)]
+    {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let path = tmp.path().join("dlrun.db");
+        fs::write(&path, content).expect("written");
+        let used = Store::open(&path).and_then(|mut store| {
+            store.write(|writer| writer.upsert_run(&run(run_id(1), "a", 1)))?;
+            store.list(10, &Filter::default())
+        });
+        assert!(matches!(used, Err(StoreError::Damaged { .. })), "{what}: {used:?}");
+        let aside = Store::set_aside(&path).expect("moved");
+        fill(&mut Store::open(&path).expect("a new one"));
+        assert!(aside.exists());
+    }
+}
+
+#[test]
+fn other_peoples_files_are_left_alone() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let target = tmp.path().join("target");
+    let link = tmp.path().join("dlrun.db");
+    symlink(&target, &link).expect("a link");
+    assert!(matches!(Store::open(&link), Err(StoreError::NotOurs { .. })));
+    assert!(!target.exists());
+    assert!(matches!(Store::open(tmp.path()), Err(StoreError::NotOurs { .. })));
+    assert!(matches!(Store::open(&tmp.path().join("no/such.db")), Err(StoreError::Create { .. })));
+}
+
+#[test]
+fn the_database_is_its_owners_alone() {
+    let (_tmp, store) = store();
+    let mode = store.path().metadata().expect("is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn processes_that_write_at_once_wait_for_each_other() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let path = tmp.path().join("dlrun.db");
+    let test = std::env::current_exe().expect("this test");
+    let writers: Vec<_> = (0..4)
+        .map(|number: u32| {
+            Command::new(&test)
+                .args(["--exact", "store::writes_fifty_runs", "--ignored"])
+                .env("DLRUN_TEST_DB", &path)
+                .env("DLRUN_TEST_NUMBER", number.to_string())
+                .spawn()
+                .expect("started")
+        })
+        .collect();
+    for mut writer in writers {
+        assert!(writer.wait().expect("ended").success());
+    }
+    assert_eq!(Store::open(&path).expect("opened").known_runs().expect("read").len(), 200);
+}
+
+#[test]
+#[ignore = "run by `processes_that_write_at_once_wait_for_each_other` in processes of its own"]
+fn writes_fifty_runs() {
+    let (Some(path), Ok(number)) = (std::env::var_os("DLRUN_TEST_DB"), std::env::var("DLRUN_TEST_NUMBER"))
+    else {
+        return;
+    };
+    let number: u32 = number.parse().expect("a number");
+    let mut store = Store::open(Path::new(&path)).expect("opened");
+    for place in 0..50 {
+        write(&mut store, |writer| writer.upsert_run(&run(run_id(number * 50 + place), "a", 1)));
+    }
+}
+
+#[test]
+fn an_index_in_memory_serves_where_no_file_can() {
+    let mut store = Store::in_memory().expect("opened");
+    fill(&mut store);
+    assert_eq!(store.find("mnist").expect("read"), Found::One(run_id(1)));
+}
