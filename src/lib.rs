@@ -15,11 +15,13 @@ pub mod units;
 // Level 1: plain data and pure functions.
 pub mod config;
 pub mod job;
+pub mod launch;
+pub mod plan;
 pub mod record;
+pub mod timing;
 
 // Level 2: one outside thing each.
 pub mod monitor;
 pub mod pyenv;
-pub mod timing;
 pub mod rundir;
 pub mod store;

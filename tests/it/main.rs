@@ -2,7 +2,7 @@
 
 mod monitor;
 mod pyenv;
-mod timing;
 mod records;
 mod rundir;
 mod store;
+mod timing;

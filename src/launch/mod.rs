@@ -1,0 +1,87 @@
+//! How the command gets onto the nodes: from the shape of a job to the argument vector of the job launcher.
+//!
+//! This version knows two launchers: `none` (once, on the first node) and `each` (once on every node).
+
+use crate::job::Launcher;
+
+/// The launcher that was chosen, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// [`Launcher::None`] or [`Launcher::Each`], never [`Launcher::Auto`].
+    pub launcher: Launcher,
+    /// Why.
+    pub why: String,
+}
+
+/// Chooses the launcher for a number of nodes.
+///
+/// # Errors
+/// A sentence fragment, where nodes would stand idle without the user having said so.
+pub fn choose(asked: Option<Launcher>, nodes: u32, idle_nodes: bool) -> Result<Choice, String> {
+    let chosen = |launcher, why: &str| Ok(Choice { launcher, why: why.to_owned() });
+    match asked.unwrap_or_default() {
+        Launcher::Each => chosen(Launcher::Each, "the job file says so"),
+        Launcher::None if nodes > 1 && !idle_nodes => {
+            Err(format!("`launcher = \"none\"` runs on the first node only and leaves {} idle", nodes - 1))
+        }
+        Launcher::None => chosen(Launcher::None, "the job file says so"),
+        Launcher::Auto if nodes == 1 => chosen(Launcher::None, "one node needs no launcher"),
+        Launcher::Auto => Err(format!("{nodes} nodes need a launcher")),
+    }
+}
+
+/// The shape of a job that a step must repeat: `srun` takes neither from the batch job since Slurm 22.05.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Nodes.
+    pub nodes: u32,
+    /// Tasks on each node.
+    pub tasks_per_node: u32,
+    /// CPUs of each task, where the job file says so.
+    pub cpus_per_task: Option<u32>,
+}
+
+/// `srun` and its options for one dlrun on every node. It takes the CPUs of all tasks of its node, since it starts one
+/// program that has the node's whole share. Each node's output goes to a file of its own, which the node itself opens.
+#[must_use]
+pub fn srun_each(shape: Shape, output: &str) -> Vec<String> {
+    let mut argv = vec![
+        "srun".to_owned(),
+        format!("--nodes={}", shape.nodes),
+        format!("--ntasks={}", shape.nodes),
+        "--ntasks-per-node=1".to_owned(),
+    ];
+    if let Some(cpus) = shape.cpus_per_task {
+        argv.push(format!("--cpus-per-task={}", cpus * shape.tasks_per_node));
+    }
+    argv.extend([
+        "--kill-on-bad-exit=0".to_owned(),
+        // `sbatch --export=NONE` would otherwise leave the tasks without PATH.
+        "--export=ALL".to_owned(),
+        format!("--output={output}"),
+        "--open-mode=append".to_owned(),
+    ]);
+    argv
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_never_left_idle_by_accident() {
+        assert!(choose(Some(Launcher::None), 2, false).is_err());
+        assert!(choose(None, 2, false).is_err());
+        assert_eq!(choose(Some(Launcher::None), 2, true).map(|c| c.launcher), Ok(Launcher::None));
+        assert_eq!(choose(None, 1, false).map(|c| c.launcher), Ok(Launcher::None));
+        assert_eq!(choose(Some(Launcher::Each), 2, false).map(|c| c.launcher), Ok(Launcher::Each));
+    }
+
+    #[test]
+    fn srun_is_told_its_cpus() {
+        let shape = Shape { nodes: 2, tasks_per_node: 4, cpus_per_task: Some(2) };
+        let argv = srun_each(shape, "x-%j.%n.out");
+        assert!(argv.contains(&"--cpus-per-task=8".to_owned()), "{argv:?}");
+        assert!(!srun_each(Shape { cpus_per_task: None, ..shape }, "x").iter().any(|a| a.contains("cpus")));
+    }
+}

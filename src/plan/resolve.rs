@@ -1,0 +1,435 @@
+//! From the job file to the plan, one function per choice.
+
+use std::path::Path;
+
+use super::facts::SiteFacts;
+use super::{Decision, Plan, PlannedResources, Rejected};
+use crate::config::{Origin, Settings};
+use crate::diagnostic::Problem;
+use crate::job::{Asked, Command, JobSpec, Launcher, NodeCount, SchedulerKind, name_problem};
+use crate::{launch, timing};
+
+/// The largest plan, in bytes of JSON: it travels to the node in one environment variable, and Linux ends those at
+/// 128 KiB (`MAX_ARG_STRLEN`, `execve(2)`).
+const MAX_PLAN_BYTES: usize = 100 << 10;
+
+/// Resolves a job.
+///
+/// # Errors
+/// Every contradiction between job file and site, with its place in the job file where it has one.
+pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result<Plan, Vec<Problem>> {
+    let mut resolver =
+        Resolver { spec, settings, facts, decisions: vec![], warnings: vec![], problems: vec![] };
+    let name = resolver.name();
+    let scheduler = resolver.scheduler();
+    let command = resolver.command();
+    let python_env = resolver.environment();
+    let nodes = spec.resources.nodes.as_ref().map_or(1, |nodes| nodes.value.0);
+    let launcher = resolver.launcher(nodes);
+    let resources = resolver.resources(nodes, scheduler);
+    resolver.timing();
+    resolver.monitoring();
+    resolver.pass_through(scheduler);
+    let Resolver { decisions, warnings, problems, .. } = resolver;
+    let plan = Plan {
+        format: Plan::FORMAT,
+        name,
+        scheduler,
+        workdir: text(&facts.workdir),
+        job_file: text(&facts.job_file),
+        command,
+        env: spec.run.env.clone(),
+        env_file: facts.env_file.as_deref().map(text),
+        modules: spec.run.modules.clone(),
+        python_env,
+        launcher,
+        resources,
+        directives: spec.scheduler.directives.clone(),
+        arguments: spec.scheduler.arguments.clone(),
+        workload: spec.workload.clone(),
+        timing: spec.timing.as_ref().map(|timing| timing.value.clone()),
+        interval_ms: millis(settings.monitor_interval()),
+        record_seconds: settings.record_interval().as_secs(),
+        kill_wait_seconds: settings.local_kill_wait().as_secs(),
+        state_dir: text(settings.state_dir()),
+        dlrun: text(settings.node_dlrun().unwrap_or(&facts.dlrun)),
+        decisions,
+        warnings,
+    };
+    check_size(&plan, problems)
+}
+
+fn check_size(plan: &Plan, mut problems: Vec<Problem>) -> Result<Plan, Vec<Problem>> {
+    let bytes = plan.to_json().len();
+    if bytes > MAX_PLAN_BYTES {
+        problems.push(
+            Problem::of_file(format!("the plan is {bytes} bytes long; {MAX_PLAN_BYTES} is the limit"))
+                .hinted("put long values into a file that the program reads"),
+        );
+    }
+    if problems.is_empty() { Ok(plan.clone()) } else { Err(problems) }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+struct Resolver<'a> {
+    spec: &'a JobSpec,
+    settings: &'a Settings,
+    facts: &'a SiteFacts,
+    decisions: Vec<Decision>,
+    warnings: Vec<String>,
+    problems: Vec<Problem>,
+}
+
+const JOB_FILE: &str = "the job file says so";
+
+impl Resolver<'_> {
+    fn decide(&mut self, what: &str, value: impl Into<String>, why: impl Into<String>) {
+        let (value, why) = (value.into(), why.into());
+        self.decisions.push(Decision { what: what.to_owned(), value, why, rejected: vec![] });
+    }
+
+    fn reject(&mut self, value: &str, why: impl Into<String>) {
+        if let Some(decision) = self.decisions.last_mut() {
+            decision.rejected.push(Rejected { value: value.to_owned(), why: why.into() });
+        }
+    }
+
+    /// The job file's name, else the file's stem with unusable characters replaced.
+    fn name(&mut self) -> String {
+        if let Some(name) = &self.spec.name {
+            self.decide("name", name.clone(), JOB_FILE);
+            return name.clone();
+        }
+        let stem = self.facts.job_file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let stem = stem.unwrap_or_default();
+        let usable = |c: char| if c.is_alphanumeric() || "._+-".contains(c) { c } else { '-' };
+        let cleaned: String = stem.chars().map(usable).take(40).collect();
+        let cleaned = cleaned.trim_start_matches(|c: char| !c.is_alphanumeric());
+        let name = if name_problem(cleaned).is_some() { "job" } else { cleaned };
+        self.decide("name", name, "the job file names none, so its file name serves");
+        name.to_owned()
+    }
+
+    /// Design rule: a scheduler whose commands are found takes the job; none found and none configured means this
+    /// machine, said loudly. A scheduler that is down is never replaced by this machine: that is the caller's error.
+    fn scheduler(&mut self) -> SchedulerKind {
+        let in_file = self.spec.scheduler.kind.filter(|kind| *kind != SchedulerKind::Auto);
+        let configured = Some(self.settings.scheduler()).filter(|kind| *kind != SchedulerKind::Auto);
+        let origin = self.settings.origin("scheduler.kind").clone();
+        // A flag is the user's last word; a site's or user's setting gives way to the job file.
+        let flag = configured.filter(|_| matches!(origin, Origin::Flag { .. }));
+        let (kind, why) = match (flag, in_file, configured) {
+            (Some(kind), ..) => (kind, format!("{origin} says so")),
+            (None, Some(kind), _) => (kind, JOB_FILE.to_owned()),
+            (None, None, Some(kind)) => (kind, format!("{origin} says so")),
+            (None, None, None) => match &self.facts.slurm {
+                Some(slurm) => (SchedulerKind::Slurm, format!("found {}", slurm.sbatch.display())),
+                None => {
+                    let warning =
+                        "no scheduler found: the job runs on THIS machine, one at a time".to_owned();
+                    self.warnings.push(warning);
+                    (
+                        SchedulerKind::Local,
+                        "no scheduler's commands are found and none is configured".to_owned(),
+                    )
+                }
+            },
+        };
+        self.decide("scheduler", kind.as_str(), why);
+        match &self.facts.slurm {
+            Some(slurm) if kind == SchedulerKind::Local => {
+                self.reject("slurm", format!("{} is there, but was not asked for", slurm.sbatch.display()));
+            }
+            None if kind == SchedulerKind::Local => self.reject("slurm", "`sbatch` is not in PATH"),
+            _ => {}
+        }
+        kind
+    }
+
+    fn command(&mut self) -> Vec<String> {
+        match &self.spec.run.command.value {
+            Command::Argv(argv) => {
+                let why = "an argument vector: no shell reads it".to_owned();
+                self.decide("command", shown_argv(argv), why);
+                argv.clone()
+            }
+            Command::Script(name) => {
+                let script = self.facts.script.as_ref();
+                let path = script.map_or_else(|| name.clone(), |script| text(&script.path));
+                if script.is_some_and(|script| script.executable) {
+                    self.decide("command", path.clone(), "the script is executable");
+                    vec![path]
+                } else {
+                    self.decide(
+                        "command",
+                        format!("/bin/bash {path}"),
+                        "the script is not executable by itself",
+                    );
+                    vec!["/bin/bash".to_owned(), path]
+                }
+            }
+        }
+    }
+
+    /// Container, else `[python]`, else the host. This version has no containers, so it says what rules them out.
+    fn environment(&mut self) -> Option<String> {
+        let no_container = match (&self.facts.container_runtime, self.spec.no_image) {
+            (_, true) => "the job file says `[image] none = true`".to_owned(),
+            (Some(runtime), false) => {
+                format!("{} is there, but the job names no image", runtime.display())
+            }
+            (None, false) => "no container runtime (apptainer, singularity) is found".to_owned(),
+        };
+        let Some(python) = &self.facts.python else {
+            self.decide("environment", "host", "the job names neither an image nor Python requirements");
+            self.reject("container", no_container);
+            return None;
+        };
+        let state = if python.ready {
+            "is there already"
+        } else {
+            "will be made on this machine before the job is handed over"
+        };
+        let version =
+            python.version.as_ref().map(|version| format!(" with Python {version}")).unwrap_or_default();
+        let why = format!(
+            "{no_container}; `[python] requirements` is given; {}{version} {state}",
+            python.dir.display()
+        );
+        self.decide("environment", "python environment", why);
+        self.reject("container", no_container);
+        self.reject("host", "its packages need not be those of `requirements`");
+        Some(text(&python.dir))
+    }
+
+    fn launcher(&mut self, nodes: u32) -> Launcher {
+        let asked = self.spec.run.launcher.as_ref();
+        match launch::choose(asked.map(|asked| asked.value), nodes, self.spec.run.idle_nodes) {
+            Ok(choice) => {
+                let word = if choice.launcher == Launcher::Each { "each" } else { "none" };
+                self.decide("launcher", word, choice.why);
+                choice.launcher
+            }
+            Err(why) => {
+                let span = asked.map(|asked| asked.span.clone());
+                let span =
+                    span.or_else(|| self.spec.resources.nodes.as_ref().map(|nodes| nodes.span.clone()));
+                let hint = "write `launcher = \"each\"` under [run] to start the command on every node";
+                self.problems.push(Problem { span, message: why, hint: Some(hint.to_owned()) });
+                Launcher::None
+            }
+        }
+    }
+
+    fn resources(&mut self, nodes: u32, scheduler: SchedulerKind) -> PlannedResources {
+        let asked = &self.spec.resources;
+        let local = scheduler == SchedulerKind::Local;
+        self.nodes(nodes, local);
+        let cpus = asked.cpus_per_task;
+        let what = "cpus_per_task";
+        match (cpus, self.facts.cpus) {
+            (Some(cpus), Some(here)) if local && u64::from(cpus) > here => {
+                self.decide(what, cpus.to_string(), JOB_FILE);
+                self.warnings.push(format!("cpus_per_task = {cpus}, but this machine has {here}"));
+            }
+            (Some(cpus), _) => self.decide(what, cpus.to_string(), JOB_FILE),
+            (None, _) => self.left_out(what, local),
+        }
+        let memory = self.auto_or_left_out("memory", asked.memory.as_ref(), local);
+        let walltime = self.auto_or_left_out("walltime", asked.walltime.as_ref(), local);
+        if let Some(gpus) = &asked.gpus_per_node {
+            self.decide("gpus_per_node", gpus.clone(), JOB_FILE);
+        }
+        let queue = self.or_default("queue", asked.queue.as_deref(), self.settings.default_queue());
+        let account = self.or_default("account", asked.account.as_deref(), self.settings.default_account());
+        if local {
+            self.name_what_local_lacks(queue.as_deref(), account.as_deref());
+        }
+        PlannedResources {
+            nodes,
+            tasks_per_node: asked.tasks_per_node.unwrap_or(1),
+            cpus_per_task: cpus,
+            gpus_per_node: asked.gpus_per_node.clone(),
+            memory,
+            walltime,
+            queue,
+            account,
+            qos: asked.qos.clone(),
+            reservation: asked.reservation.clone(),
+            constraint: asked.constraint.clone(),
+            nodelist: asked.nodelist.clone(),
+            exclude: asked.exclude.clone(),
+            exclusive: asked.exclusive.unwrap_or(false),
+        }
+    }
+
+    fn nodes(&mut self, nodes: u32, local: bool) {
+        let why = if self.spec.resources.nodes.is_some() { JOB_FILE } else { "the default" };
+        self.decide("nodes", nodes.to_string(), why);
+        if let Some(asked) = self.spec.resources.nodes.as_ref().filter(|_| local && nodes > 1) {
+            let NodeCount(count) = asked.value;
+            self.problems.push(
+                Problem::at(
+                    asked.span.clone(),
+                    format!("`resources.nodes = {count}`, but a local job has one node"),
+                )
+                .hinted("submit to a cluster, or write `nodes = 1`"),
+            );
+        }
+    }
+
+    fn left_out(&mut self, what: &str, local: bool) {
+        let why = if local {
+            "not asked for; a local job may use all there is"
+        } else {
+            "not asked for; the site's default holds"
+        };
+        self.decide(what, "left out", why);
+    }
+
+    fn auto_or_left_out<T: Copy + std::fmt::Display>(
+        &mut self,
+        what: &str,
+        asked: Option<&Asked<T>>,
+        local: bool,
+    ) -> Option<T> {
+        match asked {
+            Some(Asked::Value(value)) => {
+                let why = match (what, local) {
+                    ("memory", true) => "the job file says so; a local job is not held to it",
+                    _ => JOB_FILE,
+                };
+                self.decide(what, value.to_string(), why);
+                Some(*value)
+            }
+            Some(Asked::Auto) => {
+                let why = "`auto` needs a performance model, and there is none yet; the site's default holds";
+                self.decide(what, "left out", why);
+                None
+            }
+            None => {
+                self.left_out(what, local);
+                None
+            }
+        }
+    }
+
+    fn or_default(&mut self, what: &str, asked: Option<&str>, default: Option<&str>) -> Option<String> {
+        if let Some(asked) = asked {
+            self.decide(what, asked, JOB_FILE);
+            return Some(asked.to_owned());
+        }
+        let default = default?;
+        let origin = self.settings.origin(&format!("defaults.{what}")).to_string();
+        self.decide(what, default, format!("{origin} says so"));
+        Some(default.to_owned())
+    }
+
+    /// Nothing is dropped in silence: options that only a cluster has are named.
+    fn name_what_local_lacks(&mut self, queue: Option<&str>, account: Option<&str>) {
+        let asked = &self.spec.resources;
+        let lacks = [
+            ("queue", queue.is_some()),
+            ("account", account.is_some()),
+            ("qos", asked.qos.is_some()),
+            ("reservation", asked.reservation.is_some()),
+            ("constraint", asked.constraint.is_some()),
+            ("nodelist", asked.nodelist.is_some()),
+            ("exclude", asked.exclude.is_some()),
+            ("gpus_per_node", asked.gpus_per_node.is_some()),
+        ];
+        let named: Vec<&str> = lacks.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();
+        if !named.is_empty() {
+            self.warnings
+                .push(format!("a local job has no use for {}; they have no effect", named.join(", ")));
+        }
+    }
+
+    fn timing(&mut self) {
+        let Some(timing) = &self.spec.timing else {
+            self.decide("timing", "recognised", "Keras, PyTorch and plain `epoch N .. s` lines are known");
+            return;
+        };
+        match timing::check_pattern(&timing.value.epoch) {
+            Ok(()) => self.decide("timing", "pattern", "the job file has `[timing] epoch`"),
+            Err(why) => {
+                self.problems.push(Problem::at(timing.span.clone(), format!("`timing.epoch`: {why}")));
+            }
+        }
+    }
+
+    fn monitoring(&mut self) {
+        let interval = millis(self.settings.monitor_interval());
+        let origin = self.settings.origin("monitor.interval_ms").to_string();
+        self.decide(
+            "monitor",
+            format!("every {interval} ms"),
+            format!("{origin}; CPU, memory, I/O of the process tree"),
+        );
+    }
+
+    /// Options handed through must not take over what dlrun writes and relies on.
+    fn pass_through(&mut self, scheduler: SchedulerKind) {
+        let section = &self.spec.scheduler;
+        for option in section.directives.iter().chain(&section.arguments) {
+            let name = option.split(['=', ' ']).next().unwrap_or_default();
+            if name == "--export" && !option.contains('=') {
+                self.problems.push(
+                    Problem::of_file("`--export` under [scheduler] must be one word with its value")
+                        .hinted("write \"--export=NAME,NAME\": the run id is added to it"),
+                );
+            }
+            if let Some((_, instead)) = OWN_OPTIONS.iter().find(|(own, _)| *own == name) {
+                self.problems.push(
+                    Problem::of_file(format!("`{option}` under [scheduler] is dlrun's own to write"))
+                        .hinted((*instead).to_owned()),
+                );
+            }
+        }
+        if scheduler == SchedulerKind::Local
+            && !(section.directives.is_empty() && section.arguments.is_empty())
+        {
+            self.warnings.push("a local job has no use for [scheduler] directives and arguments".to_owned());
+        }
+        let overriding = self.facts.slurm.iter().flat_map(|slurm| &slurm.environment);
+        for (name, value) in overriding.filter(|_| scheduler == SchedulerKind::Slurm) {
+            self.warnings.push(format!(
+                "{name}={value} of your environment holds wherever the job file says nothing (Slurm lets it beat #SBATCH lines)"
+            ));
+        }
+    }
+}
+
+/// Options of `sbatch` that the script or the command line already carries.
+const OWN_OPTIONS: [(&str, &str); 14] = [
+    ("--job-name", "use `name`"),
+    ("-J", "use `name`"),
+    ("--output", "the output's place is dlrun's: `dlrun logs` shows it"),
+    ("-o", "the output's place is dlrun's: `dlrun logs` shows it"),
+    ("--error", "errors go where the output goes"),
+    ("-e", "errors go where the output goes"),
+    ("--open-mode", "the output is appended to, so that a requeue loses nothing"),
+    ("--chdir", "use `run.workdir`"),
+    ("-D", "use `run.workdir`"),
+    ("--wrap", "use `run.command`"),
+    ("--parsable", "dlrun reads the answer itself"),
+    ("--nodes", "use `resources.nodes`"),
+    ("-N", "use `resources.nodes`"),
+    ("--array", "arrays come later"),
+];
+
+/// An argument vector for people: words with blanks in quotes.
+fn shown_argv(argv: &[String]) -> String {
+    let shown = |word: &String| {
+        let plain = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=:,+@%".contains(c));
+        if plain { word.clone() } else { format!("{word:?}") }
+    };
+    argv.iter().map(shown).collect::<Vec<_>>().join(" ")
+}
