@@ -24,4 +24,5 @@ pub mod timing;
 pub mod monitor;
 pub mod pyenv;
 pub mod rundir;
+pub mod scheduler;
 pub mod store;

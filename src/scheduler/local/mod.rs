@@ -1,0 +1,230 @@
+//! This machine as a scheduler: one job at a time, the others wait.
+//!
+//! There is no daemon. `submit` leaves a ticket in the run's directory and starts a detached runner (`dlrun local-run`),
+//! which waits for its turn, runs the script and writes down how it ended. A runner shows that it is alive by the lock
+//! it holds on its ticket.
+
+mod process;
+mod runner;
+mod ticket;
+mod turn;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{JobRef, Scheduler, SchedulerError, Submission, Submitted};
+use crate::command::spawn_detached;
+use crate::job::{JobId, JobState, RunId, SchedulerKind};
+use crate::record::{ExitStatus, QueueEntry};
+use ticket::{Phase, Ticket};
+
+pub use runner::run;
+
+const NAME: &str = "the local scheduler";
+
+/// The local scheduler as one process sees it.
+#[derive(Debug, Clone)]
+pub struct Local {
+    host: String,
+    dlrun: PathBuf,
+    queue_dir: PathBuf,
+    lock_dir: PathBuf,
+}
+
+impl Local {
+    /// `host` is this machine's name, `dlrun` the program to start as runner; waiting jobs are kept under `state_dir`,
+    /// the lock of this machine in `lock_dir`.
+    #[must_use]
+    pub fn new(host: &str, dlrun: PathBuf, state_dir: &Path, lock_dir: PathBuf) -> Self {
+        let queue_dir = state_dir.join("local").join(host);
+        Self { host: host.to_owned(), dlrun, queue_dir, lock_dir }
+    }
+}
+
+fn file_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SchedulerError {
+    let path = path.to_owned();
+    move |source| SchedulerError::File { what, path, source }
+}
+
+/// Creates the output file of the next job id, which nobody has used in that directory: `NAME-L7.out`.
+fn create_output(plan: &crate::plan::Plan, first: u64) -> Result<(u64, PathBuf), SchedulerError> {
+    let mut number = first;
+    loop {
+        let path = Path::new(&plan.workdir).join(format!("{}-L{number}.out", plan.name));
+        match OpenOptions::new().create_new(true).append(true).mode(0o666).open(&path) {
+            Ok(_) => return Ok((number, path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(source) => return Err(file_error("create the output file", &path)(source)),
+        }
+    }
+}
+
+impl Scheduler for Local {
+    fn kind(&self) -> SchedulerKind {
+        SchedulerKind::Local
+    }
+
+    fn command_line(&self, submission: &Submission<'_>) -> Vec<String> {
+        vec!["/bin/bash".to_owned(), submission.script.to_string_lossy().into_owned()]
+    }
+
+    fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
+        let plan = submission.plan;
+        let counter = turn::Counter::lock(&self.queue_dir)?;
+        let (number, output) = create_output(plan, counter.next())?;
+        counter.used(number)?;
+        let ticket = Ticket {
+            format: Ticket::FORMAT,
+            run_id: submission.run_id.clone(),
+            job_id: JobId(format!("L{number}")),
+            host: self.host.clone(),
+            script: submission.script.to_owned(),
+            workdir: PathBuf::from(&plan.workdir),
+            output: output.clone(),
+            queue_dir: self.queue_dir.clone(),
+            lock_dir: self.lock_dir.clone(),
+            walltime_seconds: plan.resources.walltime.map(|walltime| walltime.0),
+            kill_wait_seconds: plan.kill_wait_seconds,
+            queued_at_ms: ticket::now_ms(),
+            phase: Phase::Pending,
+            runner: None,
+            shell: None,
+            started_at_ms: None,
+            ended_at_ms: None,
+            exit: None,
+            end: None,
+            note: None,
+        };
+        ticket.write(submission.run_dir)?;
+        let argv: Vec<OsString> =
+            vec![self.dlrun.clone().into(), "local-run".into(), submission.run_dir.as_os_str().to_owned()];
+        let env = [(OsString::from("DLRUN_RUN_ID"), OsString::from(submission.run_id.as_str()))];
+        spawn_detached(&argv, &env, Path::new("/"))
+            .map_err(|source| SchedulerError::Unreachable { scheduler: NAME, source })?;
+        Ok(Submitted { job_id: ticket.job_id, output })
+    }
+
+    fn queue(&self, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError> {
+        let entries = jobs.iter().filter_map(|job| Some((job.run_id.clone(), self.entry(job)?)));
+        Ok(entries.collect())
+    }
+
+    /// The tickets are the accounting.
+    fn history(&self, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError> {
+        self.queue(jobs)
+    }
+
+    fn cancel(&self, job: &JobRef) -> Result<(), SchedulerError> {
+        let ticket = Ticket::read(&job.run_dir)?;
+        if ticket.host != self.host {
+            let error = io::Error::other(format!("the job is on {}; cancel it there", ticket.host));
+            return Err(file_error("cancel the job of", &Ticket::path(&job.run_dir))(error));
+        }
+        if ticket.phase == Phase::Ended {
+            return Ok(());
+        }
+        if let Some(runner) = ticket.runner.filter(|_| Ticket::is_held(&job.run_dir)) {
+            return signal(runner.pid, Signal::SIGTERM, &job.run_dir);
+        }
+        // The runner was killed: the shell of the job is stopped directly.
+        match ticket.shell.filter(|shell| shell.is_alive()) {
+            Some(shell) => stop_group(shell, Duration::from_secs(ticket.kill_wait_seconds), &job.run_dir),
+            None => Ok(()),
+        }
+    }
+}
+
+fn signal(pid: i32, which: Signal, run_dir: &Path) -> Result<(), SchedulerError> {
+    match kill(Pid::from_raw(pid), which) {
+        Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
+        Err(errno) => Err(file_error("signal the job of", run_dir)(errno.into())),
+    }
+}
+
+fn stop_group(shell: process::Identity, wait: Duration, run_dir: &Path) -> Result<(), SchedulerError> {
+    signal(-shell.pid, Signal::SIGTERM, run_dir)?;
+    let deadline = Instant::now() + wait;
+    while shell.is_alive() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    signal(-shell.pid, Signal::SIGKILL, run_dir)
+}
+
+impl Local {
+    fn entry(&self, job: &JobRef) -> Option<QueueEntry> {
+        let ticket = Ticket::read(&job.run_dir).ok()?;
+        let here = ticket.host == self.host;
+        let held = here && Ticket::is_held(&job.run_dir);
+        // Between the writing of the ticket and the runner's first act lies a moment without a lock.
+        let young = ticket::now_ms().saturating_sub(ticket.queued_at_ms) < 10_000;
+        let shell_alive = here && ticket.shell.is_some_and(process::Identity::is_alive);
+        let (state, raw, reason) = match (ticket.phase, ticket.end) {
+            (Phase::Ended, Some(end)) => (end.state(), end.word(), None),
+            (Phase::Ended, None) => match ticket.exit {
+                Some(exit) if exit.is_success() => (JobState::Completed, "ended", None),
+                _ => (JobState::Failed, "ended", ticket.note.clone()),
+            },
+            (phase, _) if !here => {
+                (phase.state(), "elsewhere", Some(format!("it is on {}; ask there", ticket.host)))
+            }
+            (Phase::Pending, _) if held || (young && ticket.runner.is_none()) => {
+                (JobState::Pending, "waiting", Some("another local job runs".to_owned()).filter(|_| held))
+            }
+            (Phase::Running, _) if held || shell_alive => (JobState::Running, "running", None),
+            _ => (JobState::Unknown, "gone", Some("its runner was killed".to_owned())),
+        };
+        Some(QueueEntry {
+            job_id: ticket.job_id,
+            state,
+            raw_state: raw.to_owned(),
+            reason,
+            submitted_at_ms: Some(ticket.queued_at_ms),
+            started_at_ms: ticket.started_at_ms,
+            ended_at_ms: ticket.ended_at_ms,
+            exit: ticket.exit,
+            nodes: Some(ticket.host),
+        })
+    }
+}
+
+/// How a runner ended a job, beyond the script's own end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum End {
+    Cancelled,
+    Timeout,
+}
+
+impl End {
+    fn state(self) -> JobState {
+        match self {
+            Self::Cancelled => JobState::Cancelled,
+            Self::Timeout => JobState::Timeout,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        self.state().as_str()
+    }
+}
+
+fn open_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o666).open(path)
+}
+
+fn exit_of(status: nix::sys::wait::WaitStatus) -> Option<ExitStatus> {
+    use nix::sys::wait::WaitStatus;
+    match status {
+        WaitStatus::Exited(_, code) => Some(ExitStatus::Code(code)),
+        WaitStatus::Signaled(_, signal, _) => Some(ExitStatus::Signal(signal as i32)),
+        _ => None,
+    }
+}

@@ -1,0 +1,204 @@
+//! The detached process behind a local job: waits for its turn, runs the script, writes down how it ended.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, getpid, setsid};
+
+use super::process::{Identity, left_over};
+use super::ticket::{Phase, Ticket, now_ms};
+use super::turn::{Place, lock_machine};
+use super::{End, exit_of, file_error, open_append};
+use crate::command::{Destination, TrainingCommand, spawn_training};
+use crate::diagnostic::chain;
+use crate::record::ExitStatus;
+use crate::scheduler::SchedulerError;
+
+/// Runs the job whose ticket lies in `run_dir` to its end. Cancelled by SIGTERM.
+///
+/// # Errors
+/// When the ticket, the queue or the script cannot be used; the ticket then says that the job ended.
+pub fn run(run_dir: &Path) -> Result<(), SchedulerError> {
+    // Fails only for a group's leader, which `submit` never makes us.
+    let _ = setsid();
+    let mut signals = Signals::take();
+    let mut ticket = Ticket::read(run_dir)?;
+    let held = Ticket::hold(run_dir).map_err(file_error("lock the ticket in", run_dir))?;
+    let (Some(_held), Phase::Pending) = (held, ticket.phase) else { return Ok(()) };
+    ticket.runner = Identity::of(getpid().as_raw());
+    ticket.write(run_dir)?;
+    let result = wait_and_run(&mut ticket, run_dir, &mut signals);
+    if let Err(error) = &result {
+        ticket.note = Some(chain(error).join(": "));
+    }
+    if ticket.phase != Phase::Ended {
+        ticket.exit = ticket.exit.or(Some(ExitStatus::Code(70)));
+        end(&mut ticket);
+    }
+    result.and(ticket.write(run_dir))
+}
+
+fn end(ticket: &mut Ticket) {
+    ticket.phase = Phase::Ended;
+    ticket.ended_at_ms = Some(now_ms());
+}
+
+fn wait_and_run(ticket: &mut Ticket, run_dir: &Path, signals: &mut Signals) -> Result<(), SchedulerError> {
+    let place = Place::take(ticket, run_dir)?;
+    let machine = loop {
+        if place.is_first()
+            && let Some(lock) = lock_machine(&ticket.lock_dir)?
+        {
+            break lock;
+        }
+        if signals.wait(Duration::from_millis(100)) == Event::Cancel {
+            ticket.end = Some(End::Cancelled);
+            end(ticket);
+            return Ok(());
+        }
+    };
+    drop(place);
+    let ran = run_script(ticket, run_dir, signals);
+    drop(machine);
+    ran
+}
+
+fn run_script(ticket: &mut Ticket, run_dir: &Path, signals: &mut Signals) -> Result<(), SchedulerError> {
+    // Orphans of the job come back to us, so that none outlives it.
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+    let output = open_append(&ticket.output).map_err(file_error("open", &ticket.output))?;
+    let errors = output.try_clone().map_err(file_error("open", &ticket.output))?;
+    let sets = [
+        ("DLRUN_RUN_ID", ticket.run_id.as_str()),
+        ("DLRUN_JOB_ID", ticket.job_id.0.as_str()),
+        ("DLRUN_ATTEMPT", "0"),
+    ];
+    let training = TrainingCommand {
+        argv: vec!["/bin/bash".into(), ticket.script.clone().into()],
+        sets: sets.map(|(name, value)| (OsString::from(name), OsString::from(value))).to_vec(),
+        removals: Vec::new(),
+        stdout: Destination::File(output),
+        stderr: Destination::File(errors),
+    };
+    std::env::set_current_dir(&ticket.workdir).map_err(file_error("enter", &ticket.workdir))?;
+    let shell = spawn_training(training)
+        .map_err(|source| SchedulerError::Unreachable { scheduler: super::NAME, source })?
+        .pid();
+    ticket.phase = Phase::Running;
+    ticket.shell = Identity::of(shell.as_raw());
+    ticket.started_at_ms = Some(now_ms());
+    // A ticket that cannot be written costs the record, not the job.
+    let noted = ticket.write(run_dir);
+    ticket.exit = Some(watch(ticket, shell, signals));
+    clear_away();
+    end(ticket);
+    noted
+}
+
+/// Waits for the script; at a cancel or the time limit it gets CONT and TERM, and later KILL, as Slurm does it.
+fn watch(ticket: &mut Ticket, shell: Pid, signals: &mut Signals) -> ExitStatus {
+    let started = Instant::now();
+    let limit = ticket.walltime_seconds.map(|seconds| started + Duration::from_secs(seconds));
+    let mut kill_at: Option<Instant> = None;
+    loop {
+        if let Some(exit) = reap(shell) {
+            return exit;
+        }
+        let now = Instant::now();
+        if kill_at.is_some_and(|at| now >= at) {
+            let _ = kill(Pid::from_raw(-shell.as_raw()), Signal::SIGKILL);
+            clear_away();
+        } else if ticket.end.is_none() && limit.is_some_and(|limit| now >= limit) {
+            ticket.end = Some(End::Timeout);
+        }
+        if ticket.end.is_some() && kill_at.is_none() {
+            kill_at = Some(now + Duration::from_secs(ticket.kill_wait_seconds));
+            for which in [Signal::SIGCONT, Signal::SIGTERM] {
+                let _ = kill(shell, which);
+            }
+        }
+        let next = [kill_at.filter(|at| *at > now), limit.filter(|limit| *limit > now)];
+        let pause = next.into_iter().flatten().min().map_or(Duration::from_secs(60), |at| at - now);
+        if signals.wait(pause.min(Duration::from_secs(60))) == Event::Cancel && ticket.end.is_none() {
+            ticket.end = Some(End::Cancelled);
+        }
+    }
+}
+
+/// Collects ended children, adopted ones too; the exit of the shell when it is among them.
+fn reap(shell: Pid) -> Option<ExitStatus> {
+    let mut exit = None;
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) | Err(_) => return exit,
+            Ok(status) if status.pid() == Some(shell) => exit = exit_of(status).or(exit),
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Kills what the job left behind: a batch system's node is empty after a job.
+fn clear_away() {
+    for _ in 0..20 {
+        let left = left_over(nix::unistd::getsid(None).unwrap_or(getpid()), getpid());
+        if left.is_empty() {
+            return;
+        }
+        for pid in left {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        while matches!(waitpid(None, Some(WaitPidFlag::WNOHANG)), Ok(status) if status != WaitStatus::StillAlive)
+        {
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    /// Time passed or a child ended.
+    Look,
+    /// Somebody cancelled the job.
+    Cancel,
+}
+
+/// Signals as events instead of interruptions.
+struct Signals {
+    fd: Option<SignalFd>,
+}
+
+impl Signals {
+    fn take() -> Self {
+        let mut set = SigSet::empty();
+        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD] {
+            set.add(signal);
+        }
+        let fd = set
+            .thread_block()
+            .and_then(|()| SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK));
+        Self { fd: fd.ok() }
+    }
+
+    fn wait(&mut self, pause: Duration) -> Event {
+        let Some(fd) = &mut self.fd else {
+            std::thread::sleep(pause.min(Duration::from_millis(100)));
+            return Event::Look;
+        };
+        let timeout = PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX);
+        let _ = poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], timeout);
+        let mut event = Event::Look;
+        while let Ok(Some(info)) = fd.read_signal() {
+            let number = i32::try_from(info.ssi_signo).unwrap_or(0);
+            if [Signal::SIGTERM as i32, Signal::SIGINT as i32].contains(&number) {
+                event = Event::Cancel;
+            }
+        }
+        event
+    }
+}

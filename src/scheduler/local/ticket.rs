@@ -1,0 +1,114 @@
+//! The ticket of a local job: `local.json` in the run's directory, written by `submit` and then only by the runner.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+
+use super::process::Identity;
+use super::{End, file_error};
+use crate::job::{JobId, JobState, RunId};
+use crate::record::ExitStatus;
+use crate::scheduler::SchedulerError;
+
+/// Where a local job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Phase {
+    Pending,
+    Running,
+    Ended,
+}
+
+impl Phase {
+    pub(super) fn state(self) -> JobState {
+        match self {
+            Self::Pending => JobState::Pending,
+            Self::Running => JobState::Running,
+            Self::Ended => JobState::Unknown,
+        }
+    }
+}
+
+/// All that runner and client know of a local job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Ticket {
+    pub(super) format: u32,
+    pub(super) run_id: RunId,
+    pub(super) job_id: JobId,
+    pub(super) host: String,
+    pub(super) script: PathBuf,
+    pub(super) workdir: PathBuf,
+    pub(super) output: PathBuf,
+    pub(super) queue_dir: PathBuf,
+    pub(super) lock_dir: PathBuf,
+    pub(super) walltime_seconds: Option<u64>,
+    pub(super) kill_wait_seconds: u64,
+    pub(super) queued_at_ms: u64,
+    pub(super) phase: Phase,
+    pub(super) runner: Option<Identity>,
+    pub(super) shell: Option<Identity>,
+    pub(super) started_at_ms: Option<u64>,
+    pub(super) ended_at_ms: Option<u64>,
+    pub(super) exit: Option<ExitStatus>,
+    pub(super) end: Option<End>,
+    /// Why the runner could not do its work.
+    pub(super) note: Option<String>,
+}
+
+impl Ticket {
+    pub(super) const FORMAT: u32 = 1;
+
+    pub(super) fn path(run_dir: &Path) -> PathBuf {
+        run_dir.join("local.json")
+    }
+
+    fn lock_path(run_dir: &Path) -> PathBuf {
+        run_dir.join("local.lock")
+    }
+
+    pub(super) fn read(run_dir: &Path) -> Result<Self, SchedulerError> {
+        let path = Self::path(run_dir);
+        let mut text = String::new();
+        let read = File::open(&path).and_then(|file| file.take(1 << 20).read_to_string(&mut text));
+        read.map_err(file_error("read", &path))?;
+        serde_json::from_str(&text).map_err(|error| file_error("read", &path)(error.into()))
+    }
+
+    /// Writes the ticket whole and renames it into place.
+    pub(super) fn write(&self, run_dir: &Path) -> Result<(), SchedulerError> {
+        let path = Self::path(run_dir);
+        let part = run_dir.join("local.json.part");
+        let text = serde_json::to_vec(self).expect("a ticket is plain data with text keys");
+        let written = fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part);
+        let written = written.and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
+        written.and_then(|()| fs::rename(&part, &path)).map_err(file_error("write", &path))
+    }
+
+    /// Takes the lock that says "my runner is alive"; `None` where another runner has it.
+    pub(super) fn hold(run_dir: &Path) -> io::Result<Option<Flock<File>>> {
+        let path = Self::lock_path(run_dir);
+        let file = fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(Some(lock)),
+            Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
+            Err((_, errno)) => Err(errno.into()),
+        }
+    }
+
+    /// Says whether a runner holds the ticket.
+    pub(super) fn is_held(run_dir: &Path) -> bool {
+        let Ok(file) = File::open(Self::lock_path(run_dir)) else { return false };
+        matches!(Flock::lock(file, FlockArg::LockSharedNonblock), Err((_, nix::errno::Errno::EWOULDBLOCK)))
+    }
+}
+
+/// The clock, in Unix milliseconds UTC.
+pub(super) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,144 @@
+//! Batch schedulers: handing a job over, asking for it, cancelling it.
+//!
+//! Each scheduler is a directory with one file per external verb. Its words are translated here and nowhere else.
+//! Torque and OpenPBS will stand beside [`slurm`] and [`local`].
+
+pub mod local;
+pub mod script;
+pub mod slurm;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::command::CommandError;
+use crate::job::{JobId, RunId, SchedulerKind};
+use crate::plan::Plan;
+use crate::record::QueueEntry;
+
+/// What is handed over.
+#[derive(Debug, Clone, Copy)]
+pub struct Submission<'a> {
+    /// The run.
+    pub run_id: &'a RunId,
+    /// Its plan.
+    pub plan: &'a Plan,
+    /// The rendered script, as a file.
+    pub script: &'a Path,
+    /// The run's directory.
+    pub run_dir: &'a Path,
+}
+
+/// A job that was handed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submitted {
+    /// The scheduler's id.
+    pub job_id: JobId,
+    /// The job's output file, absolute.
+    pub output: PathBuf,
+}
+
+/// A job to be asked for or cancelled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobRef {
+    /// The run.
+    pub run_id: RunId,
+    /// The scheduler's id.
+    pub job_id: JobId,
+    /// The job's name.
+    pub name: String,
+    /// When it was submitted, in Unix milliseconds UTC: a controller that starts anew gives the same ids again.
+    pub submitted_at_ms: u64,
+    /// Host it was submitted from.
+    pub submit_host: String,
+    /// The run's directory.
+    pub run_dir: PathBuf,
+}
+
+/// Why a scheduler did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum SchedulerError {
+    /// It read the request and said no. Nothing is queued.
+    #[error("{scheduler} refused the job")]
+    Refused {
+        /// Which one.
+        scheduler: &'static str,
+        /// Its words.
+        #[source]
+        source: CommandError,
+    },
+    /// Its commands are missing or its controller does not answer. Nothing is queued.
+    #[error("{scheduler} cannot be reached")]
+    Unreachable {
+        /// Which one.
+        scheduler: &'static str,
+        /// What was tried.
+        #[source]
+        source: CommandError,
+    },
+    /// It was asked to take a job and gave no clear answer: the job may be queued.
+    #[error("{scheduler} gave no clear answer; the job may be queued all the same")]
+    Unclear {
+        /// Which one.
+        scheduler: &'static str,
+        /// What happened.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It failed at a question or a cancellation.
+    #[error("{scheduler} did not {what}")]
+    Failed {
+        /// Which one.
+        scheduler: &'static str,
+        /// `list jobs`, `cancel job 7`.
+        what: String,
+        /// Its words.
+        #[source]
+        source: CommandError,
+    },
+    /// A file of the local scheduler could not be used.
+    #[error("cannot {what} `{}`", .path.display())]
+    File {
+        /// `write`, `lock`, ...
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A batch scheduler.
+pub trait Scheduler {
+    /// Which one it is.
+    fn kind(&self) -> SchedulerKind;
+
+    /// The command line that [`Scheduler::submit`] would use, for people.
+    fn command_line(&self, submission: &Submission<'_>) -> Vec<String>;
+
+    /// Hands a job over.
+    ///
+    /// # Errors
+    /// [`SchedulerError::Refused`] and [`SchedulerError::Unreachable`] when nothing is queued,
+    /// [`SchedulerError::Unclear`] when that cannot be known.
+    fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError>;
+
+    /// What the live queue knows of `jobs`, in one question for any number of them. A job that is not in the answer is
+    /// not thereby known to have ended.
+    ///
+    /// # Errors
+    /// When the scheduler gives no answer.
+    fn queue(&self, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError>;
+
+    /// What accounting remembers of `jobs`. Slow, and many sites have none: asked only on request.
+    ///
+    /// # Errors
+    /// When there is no accounting or it gives no answer.
+    fn history(&self, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError>;
+
+    /// Cancels one job.
+    ///
+    /// # Errors
+    /// When the scheduler does not take the request.
+    fn cancel(&self, job: &JobRef) -> Result<(), SchedulerError>;
+}

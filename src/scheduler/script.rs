@@ -1,0 +1,189 @@
+//! The batch script: readable, self-contained, the same bytes whenever it is rendered from the same plan.
+//!
+//! Directives stand one on a line before any shell; everything from the user comes after them inside single quotes,
+//! where a shell interprets nothing. The script needs bash and coreutils, and dlrun only for the record: where it is
+//! missing, the bare command runs.
+
+use std::fmt::Write as _;
+
+use crate::job::{Launcher, SchedulerKind};
+use crate::launch;
+use crate::plan::Plan;
+
+use super::slurm;
+
+/// `text` as one word of a POSIX shell: in single quotes, each single quote as `'\''`. NUL cannot occur in a job file.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// Renders the batch script of a plan.
+#[must_use]
+pub fn render(plan: &Plan) -> String {
+    let mut script = String::from("#!/bin/bash\n");
+    if plan.scheduler == SchedulerKind::Slurm {
+        for directive in slurm::directives(plan) {
+            let _ = writeln!(script, "#SBATCH {directive}");
+        }
+    }
+    let _ = write!(
+        script,
+        "#\n# Rendered by dlrun {}; `dlrun plan` explains every choice.\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    script.push_str("\n# The plan, for the record. dlrun takes it out of the command's environment.\n");
+    let _ = writeln!(script, "export DLRUN_PLAN={}", quoted(&plan.to_json()));
+    let _ = writeln!(script, "export DLRUN_STATE_DIR={}", quoted(&plan.state_dir));
+    let _ = writeln!(script, "dlrun={}", quoted(&plan.dlrun));
+    script.push_str(IDENTITY);
+    script.push_str(MARKS);
+    script.push_str("\nmark start\n");
+    environment(&mut script, plan);
+    command(&mut script, plan);
+    script.push_str(RUN);
+    script
+}
+
+/// Who this run is. The batch shell fixes element, attempt and id once and hands them to every node.
+const IDENTITY: &str = r#"[ -x "$dlrun" ] || dlrun=$(command -v dlrun)
+export DLRUN_EXE=$dlrun
+export DLRUN_ELEMENT=${SLURM_ARRAY_TASK_ID:-0}
+export DLRUN_ATTEMPT=${DLRUN_ATTEMPT:-${SLURM_RESTART_COUNT:-0}}
+export DLRUN_JOB_ID=${SLURM_JOB_ID:-${DLRUN_JOB_ID:-}}
+export DLRUN_NODE=${SLURMD_NODENAME:-$(uname -n)}
+if [ -z "${DLRUN_RUN_ID:-}" ] && [ -n "$dlrun" ]; then
+    # Came through `dlrun render`: this job gets its run id here.
+    DLRUN_RUN_ID=$(timeout -k 1 20 "$dlrun" exec --mint)
+fi
+export DLRUN_RUN_ID=${DLRUN_RUN_ID:-}
+"#;
+
+/// Marks of start and end. They are written in the background: a state directory that hangs holds nothing up.
+const MARKS: &str = r#"
+marker=
+mark() { # mark start | mark end CODE
+    [ -n "$DLRUN_RUN_ID" ] || return 0
+    local file=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID/$DLRUN_ELEMENT.$DLRUN_ATTEMPT/$1.json exit_code=${2:-null}
+    (
+        umask 077
+        mkdir -p "${file%/*}" && printf '{"format":1,"at_ms":%s,"node":"%s","job_id":"%s","exit_code":%s}\n' \
+            "$(date +%s%3N)" "$DLRUN_NODE" "$DLRUN_JOB_ID" "$exit_code" > "$file.part" &&
+            sync "$file.part" && mv -T "$file.part" "$file"
+    ) > /dev/null 2>&1 < /dev/null &
+    marker=$!
+}
+finish() { # finish CODE: marks the end, waits ten seconds for it at most, and ends the job
+    trap '' TERM INT USR1 USR2
+    mark end "$1"
+    local tenths=0
+    while [ -n "$marker" ] && [ "$tenths" -lt 100 ] && kill -0 "$marker" 2> /dev/null; do
+        sleep 0.1
+        tenths=$((tenths + 1))
+    done
+    exit "$1"
+}
+refuse() { # refuse CODE TEXT: this job cannot start
+    echo "dlrun: error: $2" >&2
+    finish "$1"
+}
+"#;
+
+/// Starts the command, passes signals on and ends with its exit code. What follows a node's `exec` is the bare fallback.
+const RUN: &str = r#"
+# On each node: dlrun, which starts and watches the command; where it is missing, the bare command.
+node='
+if [ -n "$DLRUN_EXE" ] && "$DLRUN_EXE" --version > /dev/null 2>&1; then exec "$DLRUN_EXE" exec -- "$@"; fi
+echo "dlrun: warning: dlrun does not run on $(uname -n); the command runs without a record" >&2
+unset DLRUN_PLAN
+exec "$@"'
+
+child=
+interrupted=
+for signal in TERM INT USR1 USR2 CONT; do
+    trap "interrupted=1; [ -z \"\$child\" ] || kill -s $signal \"\$child\" 2> /dev/null" "$signal"
+done
+"${launch[@]}" /bin/sh -c "$node" dlrun "${command[@]}" &
+child=$!
+while :; do
+    interrupted=
+    wait "$child"
+    code=$?
+    # A trapped signal ends `wait` early, with a code of its own.
+    [ -n "$interrupted" ] && kill -0 "$child" 2> /dev/null || break
+done
+if [ -n "$interrupted" ]; then
+    wait "$child"
+    code=$?
+fi
+finish "$code"
+"#;
+
+/// Working directory, modules, variables, Python environment.
+fn environment(script: &mut String, plan: &Plan) {
+    let workdir = quoted(&plan.workdir);
+    let _ =
+        write!(script, "\ncd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}\n");
+    if !plan.modules.is_empty() {
+        script.push_str(MODULES);
+        for module in &plan.modules {
+            let module = quoted(module);
+            let _ = writeln!(script, "module load {module} || refuse 66 'module load failed: '{module}");
+        }
+    }
+    if let Some(dir) = &plan.python_env {
+        let bin = quoted(&format!("{dir}/bin"));
+        let python = quoted(&format!("{dir}/bin/python"));
+        let _ = write!(
+            script,
+            "\n[ -x {python} ] || refuse 66 'the Python environment is missing on this node: '{python}\n\
+             export VIRTUAL_ENV={}\nexport PATH={bin}:\"$PATH\"\nunset PYTHONHOME\n",
+            quoted(dir)
+        );
+    }
+    script.push_str(
+        "\n# Output line by line, so that epochs are seen when they end.\nexport PYTHONUNBUFFERED=1\n",
+    );
+    for variable in &plan.env {
+        let _ = writeln!(script, "export {}={}", variable.name, quoted(&variable.value));
+    }
+    if let Some(file) = &plan.env_file {
+        let _ = write!(script, "\nenv_file={}\n{ENV_FILE}", quoted(file));
+    }
+}
+
+const MODULES: &str = r#"
+if ! command -v module > /dev/null; then
+    for init in /etc/profile.d/lmod.sh /etc/profile.d/modules.sh /usr/share/lmod/lmod/init/bash /usr/share/modules/init/bash; do
+        [ -r "$init" ] && . "$init" && break
+    done
+fi
+"#;
+
+/// Reads `NAME=value` lines literally: no shell interprets the values.
+const ENV_FILE: &str = r#"[ -r "$env_file" ] || refuse 66 "the env_file cannot be read on this node"
+case $(stat -L -c %a "$env_file") in *00) ;; *) refuse 77 "the env_file can be read by others; chmod 600 it" ;; esac
+while IFS= read -r line || [ -n "$line" ]; do
+    case $line in '' | '#'*) continue ;; esac
+    name=${line%%=*}
+    [ "$name" != "$line" ] || refuse 78 "the env_file has a line that is not NAME=value"
+    case $name in '' | [0-9]* | *[!A-Za-z0-9_]*) refuse 78 "the env_file has a line that is not NAME=value" ;; esac
+    export "$name=${line#*=}"
+done < "$env_file"
+"#;
+
+fn command(script: &mut String, plan: &Plan) {
+    script.push_str("\ncommand=(\n");
+    for word in &plan.command {
+        let _ = writeln!(script, "    {}", quoted(word));
+    }
+    script.push_str(")\n");
+    let launch = match plan.launcher {
+        Launcher::Each if plan.scheduler == SchedulerKind::Slurm => {
+            launch::srun_each(slurm::shape(plan), &format!("{}-%j.%n.out", plan.name))
+        }
+        _ => Vec::new(),
+    };
+    let words: Vec<String> = launch.iter().map(|word| quoted(word)).collect();
+    let _ = writeln!(script, "launch=({})", words.join(" "));
+}

@@ -1,0 +1,126 @@
+//! Slurm through its commands: `sbatch`, `squeue`, `scancel`, and `sacct` when history is asked for.
+//!
+//! Checked with 22.05; later versions differ in their JSON, which is not used here.
+
+mod directives;
+mod sacct;
+mod sbatch;
+mod scancel;
+mod squeue;
+mod states;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{JobRef, Scheduler, SchedulerError, Submission, Submitted};
+use crate::command::{CommandError, Output, Tool, find};
+use crate::job::{RunId, SchedulerKind};
+use crate::record::QueueEntry;
+
+pub use directives::{directives, shape};
+
+const NAME: &str = "slurm";
+
+/// Slurm as this process reaches it.
+#[derive(Debug, Clone)]
+pub struct Slurm {
+    bin_dirs: Vec<PathBuf>,
+    timeout: Duration,
+}
+
+impl Slurm {
+    /// Commands are looked for in `bin_dir`, then in `PATH`; each may take `timeout`.
+    #[must_use]
+    pub fn new(bin_dir: Option<PathBuf>, timeout: Duration) -> Self {
+        Self { bin_dirs: bin_dir.into_iter().collect(), timeout }
+    }
+
+    /// Where `sbatch` is, if Slurm's commands are installed.
+    #[must_use]
+    pub fn sbatch(&self) -> Option<PathBuf> {
+        find("sbatch", &self.bin_dirs)
+    }
+
+    /// A command with pinned output formats: users set `SQUEUE_FORMAT` and its like, and times as epoch seconds need no
+    /// time zone.
+    fn tool(&self, program: &str) -> Tool {
+        Tool::new(program)
+            .in_dirs(&self.bin_dirs)
+            .timeout(self.timeout)
+            .env("SLURM_TIME_FORMAT", "%s")
+            .env_remove_prefixes(&["SQUEUE_", "SACCT_", "SCANCEL_"])
+    }
+}
+
+impl Scheduler for Slurm {
+    fn kind(&self) -> SchedulerKind {
+        SchedulerKind::Slurm
+    }
+
+    fn command_line(&self, submission: &Submission<'_>) -> Vec<String> {
+        sbatch::command_line(submission)
+    }
+
+    fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
+        sbatch::submit(self, submission)
+    }
+
+    fn queue(&self, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError> {
+        squeue::queue(self, jobs)
+    }
+
+    fn history(&self, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError> {
+        sacct::history(self, jobs)
+    }
+
+    fn cancel(&self, job: &JobRef) -> Result<(), SchedulerError> {
+        scancel::cancel(self, job)
+    }
+}
+
+/// Words by which Slurm's commands say that the controller or the database did not answer, as seen in 22.05 to 26.05.
+const UNREACHABLE: [&str; 7] = [
+    "Unable to contact slurm controller",
+    "Socket timed out",
+    "Connection refused",
+    "Connection timed out",
+    "Zero Bytes were transmitted",
+    "Unable to establish configuration source",
+    "Slurm backup controller in standby mode",
+];
+
+/// Tells a controller that does not answer from one that says no.
+fn unreachable(output: &Output) -> bool {
+    UNREACHABLE.iter().any(|words| output.stderr.contains(words))
+}
+
+fn failed(what: String) -> impl FnOnce(CommandError) -> SchedulerError {
+    move |source| match source {
+        CommandError::NotFound { .. }
+        | CommandError::NotExecutable { .. }
+        | CommandError::TimedOut { .. } => SchedulerError::Unreachable { scheduler: NAME, source },
+        source => SchedulerError::Failed { scheduler: NAME, what, source },
+    }
+}
+
+/// Picks for each job the entry that is really its own: same id, and not submitted before it. A controller that lost its
+/// state hands the same ids out again, and an old job of the same id must not lend us its state.
+fn own_entries(jobs: &[JobRef], mut entries: Vec<QueueEntry>) -> BTreeMap<RunId, QueueEntry> {
+    /// Clocks of the login node and the controller may differ by this much.
+    const CLOCK_SKEW_MS: u64 = 120_000;
+    let mut own = BTreeMap::new();
+    // The latest of several lines about one job (requeues in accounting) is the one that counts.
+    entries.sort_by_key(|entry| entry.submitted_at_ms);
+    for job in jobs {
+        let fits = |entry: &&QueueEntry| {
+            let close =
+                |at: u64| at.abs_diff(job.submitted_at_ms) <= CLOCK_SKEW_MS || at > job.submitted_at_ms;
+            entry.job_id == job.job_id && entry.submitted_at_ms.is_none_or(close)
+        };
+        if let Some(entry) = entries.iter().rev().find(fits) {
+            own.insert(job.run_id.clone(), entry.clone());
+        }
+    }
+    own
+}
