@@ -26,3 +26,6 @@ pub mod pyenv;
 pub mod rundir;
 pub mod scheduler;
 pub mod store;
+
+// Level 3: programs.
+pub mod supervise;

@@ -1,0 +1,216 @@
+//! The supervisor.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::kill;
+use nix::sys::time::TimeVal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, pipe2};
+
+use super::context::{Context, INTERNAL};
+use super::handover::{Ended, Handover};
+use super::signals::{Event, Signals};
+use super::{now_ms, output};
+use crate::command::{CommandError, Destination, TrainingCommand, spawn_companion, spawn_training};
+use crate::monitor;
+use crate::record::ExitStatus;
+
+/// How often a killed watcher is started again.
+const RESTARTS: u32 = 5;
+/// How long the end of a job waits for the watcher's last words: a state directory that hangs must not hold it up.
+const LAST_WORDS: Duration = Duration::from_secs(8);
+
+/// Starts `argv`, watches over it and returns how it ended.
+///
+/// # Errors
+/// When the command cannot be started; [`CommandError::shell_code`] is then the exit code.
+pub fn exec(argv: Vec<OsString>, context: Context) -> Result<ExitStatus, CommandError> {
+    // Orphans of the command come back to us instead of to init, so that their CPU time is counted.
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+    let signals = Signals::take();
+    let output = output::choose(&context);
+    let training = TrainingCommand {
+        argv,
+        sets: Vec::new(),
+        removals: INTERNAL.map(OsString::from).to_vec(),
+        stdout: output.stdout,
+        stderr: output.stderr,
+    };
+    let started_at_ms = now_ms();
+    let pid = spawn_training(training)?.pid();
+    let Ok(signals) = signals else { return Ok(wait_plainly(pid)) };
+    let number = pid.as_raw().unsigned_abs();
+    let handover = Handover {
+        context,
+        pid: number,
+        start_time_ticks: monitor::start_time_ticks(number).unwrap_or(0),
+        supervisor: std::process::id(),
+        started_at_ms,
+        output: output.file,
+        echo: output.echo,
+        resumes: false,
+    };
+    let mut supervisor = Supervisor { training: pid, signals, watcher: Watcher::new(handover) };
+    supervisor.watcher.start();
+    Ok(supervisor.run())
+}
+
+/// Without a descriptor for signals the command is still waited for.
+fn wait_plainly(pid: Pid) -> ExitStatus {
+    loop {
+        match waitpid(pid, None) {
+            Ok(WaitStatus::Exited(_, code)) => return ExitStatus::Code(code),
+            Ok(WaitStatus::Signaled(_, signal, _)) => return ExitStatus::Signal(signal as i32),
+            Err(nix::errno::Errno::ECHILD) => return ExitStatus::Code(125),
+            _ => {}
+        }
+    }
+}
+
+struct Supervisor {
+    training: Pid,
+    signals: Signals,
+    watcher: Watcher,
+}
+
+impl Supervisor {
+    fn run(&mut self) -> ExitStatus {
+        let exit = loop {
+            if let Some(exit) = self.reap() {
+                break exit;
+            }
+            for event in self.signals.wait(self.watcher.restart_in()) {
+                self.forward(event);
+            }
+            self.watcher.restart_when_due();
+        };
+        self.watcher.tell_end(exit);
+        let deadline = Instant::now() + LAST_WORDS;
+        while self.watcher.pid.is_some() && Instant::now() < deadline {
+            self.reap();
+            if self.watcher.pid.is_some() {
+                self.signals.wait(Some(deadline.saturating_duration_since(Instant::now())));
+            }
+        }
+        exit
+    }
+
+    /// Passes a signal on to the command's whole group, as a terminal would.
+    fn forward(&self, event: Event) {
+        if let Event::Forward(signal) = event {
+            let _ = kill(Pid::from_raw(-self.training.as_raw()), signal);
+        }
+    }
+
+    /// Collects all children that ended: the command, the watcher, adopted orphans.
+    fn reap(&mut self) -> Option<ExitStatus> {
+        let mut exit = None;
+        loop {
+            let status = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) | Err(_) => return exit,
+                Ok(status) => status,
+            };
+            if status.pid() == self.watcher.pid {
+                self.watcher.ended();
+            } else if status.pid() == Some(self.training) {
+                exit = match status {
+                    WaitStatus::Exited(_, code) => Some(ExitStatus::Code(code)),
+                    WaitStatus::Signaled(_, signal, _) => Some(ExitStatus::Signal(signal as i32)),
+                    _ => exit,
+                };
+            }
+        }
+    }
+}
+
+/// The watcher as its supervisor sees it.
+struct Watcher {
+    handover: Handover,
+    pid: Option<Pid>,
+    pipe: Option<File>,
+    restarts: u32,
+    restart_at: Option<Instant>,
+}
+
+impl Watcher {
+    fn new(handover: Handover) -> Self {
+        Self { handover, pid: None, pipe: None, restarts: 0, restart_at: None }
+    }
+
+    /// Starts the watcher. That it cannot be started costs the record, never the run.
+    fn start(&mut self) {
+        let Ok((reader, writer)) = pipe2(OFlag::O_CLOEXEC) else { return };
+        // Room for the whole plan: a watcher that does not read must not hold the supervisor up.
+        let _ = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(1 << 20));
+        // The binary that runs now, even where it was replaced or its file system hangs.
+        let argv = ["/proc/self/exe", "exec-watch"].map(OsString::from);
+        let stdout = if self.handover.echo { Destination::Inherit } else { null() };
+        match spawn_companion(&argv, reader, stdout) {
+            Ok(pid) => self.pid = Some(pid),
+            Err(error) => {
+                tracing::warn!(%error, "the run is not watched");
+                return;
+            }
+        }
+        let mut pipe = File::from(writer);
+        let line = serde_json::to_vec(&self.handover).expect("a handover is plain data with text keys");
+        // A watcher that died at once has closed its end; SIGPIPE is ignored in Rust programs.
+        if pipe.write_all(&line).and_then(|()| pipe.write_all(b"\n")).is_ok() {
+            self.pipe = Some(pipe);
+        }
+    }
+
+    fn ended(&mut self) {
+        self.pid = None;
+        self.pipe = None;
+        if self.restarts < RESTARTS {
+            self.restart_at = Some(Instant::now() + Duration::from_secs(1 << self.restarts));
+        }
+    }
+
+    fn restart_in(&self) -> Option<Duration> {
+        self.restart_at.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    fn restart_when_due(&mut self) {
+        if self.restart_at.is_some_and(|at| Instant::now() >= at) {
+            self.restart_at = None;
+            self.restarts += 1;
+            self.handover.resumes = true;
+            self.start();
+        }
+    }
+
+    fn tell_end(&mut self, exit: ExitStatus) {
+        if self.pid.is_none() && self.restart_at.take().is_some() {
+            // The watcher died shortly before the end: one more writes the end down.
+            self.handover.resumes = true;
+            self.start();
+        }
+        self.restarts = RESTARTS;
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
+        let ended = Ended {
+            exit,
+            ended_at_ms: now_ms(),
+            cpu_user_us: usage.map_or(0, |usage| micros(usage.user_time())),
+            cpu_system_us: usage.map_or(0, |usage| micros(usage.system_time())),
+        };
+        if let Some(mut pipe) = self.pipe.take() {
+            let line = serde_json::to_vec(&ended).expect("plain data");
+            let _ = pipe.write_all(&line).and_then(|()| pipe.write_all(b"\n"));
+        }
+    }
+}
+
+fn null() -> Destination {
+    File::options().write(true).open("/dev/null").map_or(Destination::Inherit, Destination::File)
+}
+
+fn micros(time: TimeVal) -> u64 {
+    u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_usec()).unwrap_or(0)
+}

@@ -1,0 +1,128 @@
+//! Reads the output behind the command: epochs and steps out of it, and the echo where it is no file of the job.
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+
+use super::handover::OutputFile;
+use super::output::Reader;
+use crate::job::TimingPattern;
+use crate::record::{Missing, Progress};
+use crate::timing::Follower;
+
+/// Shortest time between two reads: a progress bar that redraws a thousand times a second must not keep us awake.
+const SPACING: Duration = Duration::from_millis(20);
+/// Bytes read at one go before the watcher looks at its clock again.
+const PORTION: usize = 4 << 20;
+
+/// The command's output under watch.
+pub(super) struct Followed {
+    follower: Follower,
+    reader: Option<Reader>,
+    changes: Option<Inotify>,
+    echo: bool,
+    last_read: Instant,
+    missing: Vec<Missing>,
+}
+
+impl Followed {
+    /// Opens the output. What stands in it already (a watcher that takes over) is read without times.
+    pub(super) fn open(
+        output: Option<&OutputFile>,
+        pattern: Option<&TimingPattern>,
+        echo: bool,
+        resumes: bool,
+    ) -> Self {
+        let mut missing = Vec::new();
+        let follower = Follower::new(pattern).or_else(|error| {
+            missing.push(timing_missing(error.to_string()));
+            Follower::new(None)
+        });
+        let follower = follower.unwrap_or_else(|_| unreachable!("the built-in recognisers need no pattern"));
+        let reader = match output.map(|output| Reader::open(&output.path, output.offset)) {
+            Some(Ok(reader)) => Some(reader),
+            Some(Err(error)) => {
+                missing.push(timing_missing(format!("the output cannot be read: {error}")));
+                None
+            }
+            None => {
+                missing.push(timing_missing("the output is no file that dlrun can read".to_owned()));
+                None
+            }
+        };
+        let changes = output.filter(|_| reader.is_some()).and_then(|output| {
+            let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok()?;
+            inotify.add_watch(&output.path, AddWatchFlags::IN_MODIFY).ok()?;
+            Some(inotify)
+        });
+        let mut followed =
+            Self { follower, reader, changes, echo: false, last_read: Instant::now(), missing };
+        if resumes {
+            while followed.portion(None) > 0 {}
+        }
+        followed.echo = echo;
+        followed
+    }
+
+    /// A descriptor that is readable when the output has grown.
+    pub(super) fn changes(&self) -> Option<BorrowedFd<'_>> {
+        self.changes.as_ref().map(|changes| changes.as_fd())
+    }
+
+    /// When the next read may come.
+    pub(super) fn not_before(&self) -> Instant {
+        self.last_read + SPACING
+    }
+
+    /// Reads what is new, at most a portion.
+    pub(super) fn read(&mut self, now_ms: u64) {
+        if let Some(changes) = &self.changes {
+            let _ = changes.read_events();
+        }
+        self.portion(Some(now_ms));
+        self.last_read = Instant::now();
+    }
+
+    /// Reads all that is left; the command has ended.
+    pub(super) fn finish(&mut self, now_ms: u64) {
+        while self.portion(Some(now_ms)) > 0 {}
+        self.follower.finish(Some(now_ms));
+    }
+
+    fn portion(&mut self, at_ms: Option<u64>) -> usize {
+        let mut total = 0;
+        while total < PORTION {
+            let Some(reader) = &mut self.reader else { break };
+            match reader.read() {
+                Ok([]) => break,
+                Ok(bytes) => {
+                    total += bytes.len();
+                    self.follower.feed(bytes, at_ms);
+                    if self.echo && io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()).is_err()
+                    {
+                        self.echo = false;
+                    }
+                }
+                Err(error) => {
+                    self.missing.push(timing_missing(format!("the output cannot be read any more: {error}")));
+                    self.reader = None;
+                }
+            }
+        }
+        total
+    }
+
+    pub(super) fn progress(&self) -> &Progress {
+        self.follower.progress()
+    }
+
+    pub(super) fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+}
+
+fn timing_missing(why: String) -> Missing {
+    Missing { what: "timing".to_owned(), why }
+}

@@ -1,0 +1,44 @@
+//! What the supervisor tells the watcher: two lines of JSON through a pipe, one at the start and one at the end. An end
+//! of the pipe without the second line means that the supervisor was killed.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::context::Context;
+use crate::record::ExitStatus;
+
+/// The first line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Handover {
+    pub(super) context: Context,
+    /// The command's first process, leader of its group.
+    pub(super) pid: u32,
+    /// Its start time, in clock ticks since boot.
+    pub(super) start_time_ticks: u64,
+    pub(super) supervisor: u32,
+    pub(super) started_at_ms: u64,
+    /// The file that the command writes to, and its length when the command was started.
+    pub(super) output: Option<OutputFile>,
+    /// True when the output must also go to the watcher's standard output, since it is no file.
+    pub(super) echo: bool,
+    /// True for a watcher that takes over from a killed one.
+    pub(super) resumes: bool,
+}
+
+/// Where the command writes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct OutputFile {
+    pub(super) path: PathBuf,
+    pub(super) offset: u64,
+}
+
+/// The second line.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Ended {
+    pub(super) exit: ExitStatus,
+    pub(super) ended_at_ms: u64,
+    /// CPU time of the command and all its children that were waited for, in microseconds (`getrusage(2)`).
+    pub(super) cpu_user_us: u64,
+    pub(super) cpu_system_us: u64,
+}

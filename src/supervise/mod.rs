@@ -1,0 +1,28 @@
+//! `dlrun exec`: what runs inside the job, as two processes.
+//!
+//! The *supervisor* ([`exec`]) only starts the command, passes signals on and waits. The *watcher* ([`watch`]) samples,
+//! follows the output and records. The supervisor touches no file of the state directory, so one that hangs or is full
+//! never holds up the training; a watcher that is killed is started again and the hole in the series is noted.
+
+mod context;
+mod exec;
+mod follow;
+mod handover;
+mod mint;
+mod output;
+mod signals;
+mod watch;
+mod writer;
+
+pub use context::Context;
+pub use exec::exec;
+pub use mint::{MintError, mint};
+pub use watch::watch;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The clock, in Unix milliseconds UTC.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
