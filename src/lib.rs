@@ -10,6 +10,7 @@
 // Level 0: nothing of ours.
 pub mod command;
 pub mod diagnostic;
+pub mod logging;
 pub mod units;
 
 // Level 1: plain data and pure functions.
@@ -28,4 +29,5 @@ pub mod scheduler;
 pub mod store;
 
 // Level 3: programs.
+pub mod cli;
 pub mod supervise;

@@ -1,3 +1,7 @@
 //! The `dlrun` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(dlrun::cli::run(std::env::args_os()))
+}

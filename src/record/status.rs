@@ -63,20 +63,22 @@ pub struct Status {
 ///
 /// * A scheduler's final word other than "completed" or "failed" (cancelled, timeout, memory, node, preempted) explains
 ///   what the marks cannot know, so it wins.
+/// * A job that waits again, or runs since after the end mark, was requeued: the mark is of an earlier start.
 /// * Else the end mark decides: it carries the true exit code, also above 127, which `sacct` gets wrong.
 /// * A job that left the queue without an end mark is not known to have ended well: [`JobState::Unknown`].
 #[must_use]
 pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
     let interrupted = outcome.nodes.iter().any(|node| node.state == NodeState::Interrupted);
+    let end = outcome.end.as_ref().filter(|end| !queue.is_some_and(|entry| runs_anew(entry, end)));
     let started = outcome.start.as_ref().map(|mark| mark.at_ms);
-    let exit = outcome.end.as_ref().and_then(Sentinel::exit);
+    let exit = end.and_then(Sentinel::exit);
     let mut status = Status {
         state: JobState::Unknown,
         raw_state: queue.map(|entry| entry.raw_state.clone()),
         reason: queue.and_then(|entry| entry.reason.clone()),
         exit: exit.or_else(|| queue.and_then(|entry| entry.exit)),
         started_at_ms: started.or_else(|| queue.and_then(|entry| entry.started_at_ms)),
-        ended_at_ms: outcome.end.as_ref().map(|mark| mark.at_ms).or_else(|| queue?.ended_at_ms),
+        ended_at_ms: end.map(|mark| mark.at_ms).or_else(|| queue?.ended_at_ms),
     };
     (status.state, status.reason) = match (exit, queue.map(|entry| entry.state)) {
         (_, Some(state)) if state.is_final() && !matches!(state, JobState::Completed | JobState::Failed) => {
@@ -87,6 +89,17 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         (None, None) => (JobState::Unknown, Some(unknown_reason(outcome, interrupted))),
     };
     status
+}
+
+/// Says whether the live queue speaks of a later start than the end mark. The scheduler's times are whole seconds, and
+/// the clocks of controller and node may differ a little.
+fn runs_anew(entry: &QueueEntry, end: &Sentinel) -> bool {
+    const CLOCK_SKEW_MS: u64 = 2_000;
+    match entry.state {
+        JobState::Pending | JobState::Suspended => true,
+        JobState::Running => entry.started_at_ms.is_some_and(|started| started > end.at_ms + CLOCK_SKEW_MS),
+        _ => false,
+    }
 }
 
 fn state_of_exit(exit: ExitStatus) -> JobState {
@@ -146,6 +159,15 @@ mod tests {
         assert_eq!(state(Some(143), Some(JobState::Cancelled)), JobState::Cancelled);
         assert_eq!(state(Some(137), Some(JobState::OutOfMemory)), JobState::OutOfMemory);
         assert_eq!(state(None, Some(JobState::Pending)), JobState::Pending);
+    }
+
+    #[test]
+    fn the_mark_of_an_earlier_start_does_not_end_a_requeued_job() {
+        assert_eq!(state(Some(143), Some(JobState::Pending)), JobState::Pending);
+        let outcome = Outcome { start: mark(None), end: mark(Some(143)), nodes: vec![] };
+        let running = QueueEntry { started_at_ms: Some(60_000), ..entry(JobState::Running) };
+        let status = resolve(&outcome, Some(&running));
+        assert_eq!((status.state, status.exit, status.ended_at_ms), (JobState::Running, None, None));
     }
 
     #[test]

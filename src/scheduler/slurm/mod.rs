@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::{JobRef, Scheduler, SchedulerError, Submission, Submitted};
 use crate::command::{CommandError, Output, Tool, find};
 use crate::job::{RunId, SchedulerKind};
+use crate::plan::Plan;
 use crate::record::QueueEntry;
 
 pub use directives::{directives, shape};
@@ -40,6 +41,15 @@ impl Slurm {
     #[must_use]
     pub fn sbatch(&self) -> Option<PathBuf> {
         find("sbatch", &self.bin_dirs)
+    }
+
+    /// Asks the controller whether it would take the job, without queueing it (`sbatch --test-only`). Returns its words,
+    /// such as when the job would start.
+    ///
+    /// # Errors
+    /// [`SchedulerError::Refused`], [`SchedulerError::Unreachable`].
+    pub fn test(&self, plan: &Plan, script: &str) -> Result<String, SchedulerError> {
+        sbatch::test(self, plan, script)
     }
 
     /// A command with pinned output formats: users set `SQUEUE_FORMAT` and its like, and times as epoch seconds need no

@@ -39,19 +39,7 @@ pub(super) fn command_line(submission: &Submission<'_>) -> Vec<String> {
 
 pub(super) fn submit(slurm: &Slurm, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
     let site_export = std::env::var("SBATCH_EXPORT").ok();
-    // `sbatch` hands its environment to the job, so nothing of ours is put into it.
-    let tool = Tool::new("sbatch")
-        .in_dirs(&slurm.bin_dirs)
-        .timeout(slurm.timeout)
-        .keep_locale()
-        // Submitting from inside a job: its shape must not leak into the new one. SLURM_CONF names the cluster.
-        .env_remove_prefixes(&["SLURM_", "DLRUN_"])
-        .env_remove("SBATCH_EXPORT");
-    let tool = match std::env::var_os("SLURM_CONF") {
-        Some(conf) => tool.env("SLURM_CONF", conf),
-        None => tool,
-    };
-    let tool = tool.args(arguments(submission, site_export.as_deref()));
+    let tool = sbatch(slurm).args(arguments(submission, site_export.as_deref()));
     let output = match tool.run() {
         Ok(output) => output,
         Err(source @ CommandError::TimedOut { .. }) => {
@@ -63,20 +51,53 @@ pub(super) fn submit(slurm: &Slurm, submission: &Submission<'_>) -> Result<Submi
     Ok(Submitted { output: output_file(submission.plan, &job_id), job_id })
 }
 
+/// `sbatch --test-only` with the script on standard input; it answers on standard error.
+pub(super) fn test(slurm: &Slurm, plan: &Plan, script: &str) -> Result<String, SchedulerError> {
+    let tool = sbatch(slurm)
+        .arg("--test-only")
+        .args(directives::requested(plan))
+        .args(&plan.arguments)
+        .stdin(script.as_bytes().to_vec());
+    let output = tool.run().map_err(|source| SchedulerError::Unreachable { scheduler: NAME, source })?;
+    if output.status.success() {
+        return Ok(output.stderr.trim().trim_start_matches("sbatch: ").to_owned());
+    }
+    Err(refusal(output))
+}
+
+fn sbatch(slurm: &Slurm) -> Tool {
+    // `sbatch` hands its environment to the job, so nothing of ours is put into it.
+    let tool = Tool::new("sbatch")
+        .in_dirs(&slurm.bin_dirs)
+        .timeout(slurm.timeout)
+        .keep_locale()
+        // Submitting from inside a job: its shape must not leak into the new one. SLURM_CONF names the cluster.
+        .env_remove_prefixes(&["SLURM_", "DLRUN_"])
+        .env_remove("SBATCH_EXPORT");
+    match std::env::var_os("SLURM_CONF") {
+        Some(conf) => tool.env("SLURM_CONF", conf),
+        None => tool,
+    }
+}
+
 /// The job's output, as [`directives::directives`] asked for it.
 fn output_file(plan: &Plan, job_id: &JobId) -> std::path::PathBuf {
     std::path::Path::new(&plan.workdir).join(format!("{}-{job_id}.out", plan.name))
 }
 
+/// What a failed `sbatch` means.
+fn refusal(output: Output) -> SchedulerError {
+    let no_answer = unreachable(&output);
+    match output.require_success("sbatch") {
+        Err(source) if no_answer => SchedulerError::Unreachable { scheduler: NAME, source },
+        Err(source) => SchedulerError::Refused { scheduler: NAME, source },
+        Ok(_) => unreachable!("only failures are asked about"),
+    }
+}
+
 fn read_answer(output: Output) -> Result<JobId, SchedulerError> {
     if !output.status.success() {
-        let no_answer = unreachable(&output);
-        let Err(source) = output.require_success("sbatch") else { unreachable!("the status was tested") };
-        return Err(if no_answer {
-            SchedulerError::Unreachable { scheduler: NAME, source }
-        } else {
-            SchedulerError::Refused { scheduler: NAME, source }
-        });
+        return Err(refusal(output));
     }
     // Sites' submit plug-ins print greetings: the id is the last line that looks like one.
     let id = output.stdout.lines().rev().find_map(|line| {

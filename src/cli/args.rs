@@ -1,0 +1,226 @@
+//! The command line. Help texts, man pages, completions and `docs/cli.md` all come from here.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+
+/// Plans, submits, watches and records neural-network training runs on Slurm and on single machines.
+#[derive(Debug, Parser)]
+#[command(name = "dlrun", version, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Print one JSON object instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Keep records in this directory instead of $XDG_STATE_HOME/dlrun
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Tell more on standard error; twice: every command that is run
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Hand a job over to the scheduler
+    Submit(Submit),
+    /// Tell what is wrong with a job file, before anything is queued
+    Check(JobFile),
+    /// Tell what will happen and why
+    Plan(JobFile),
+    /// Print the batch script that `submit` would hand over
+    Render(Render),
+    /// List runs, newest first
+    List(List),
+    /// Tell what is known of a run
+    Show(Show),
+    /// Print the output of a run
+    Logs(Logs),
+    /// Wait until runs have ended; the exit code says how
+    Wait(Wait),
+    /// Cancel runs
+    Cancel(Cancel),
+    /// Show the settings
+    Config(ConfigArgs),
+    /// Print the completion script of a shell
+    Completions(Completions),
+    /// Print a man page, or write all of them
+    Man(Man),
+    /// Start and watch a command inside a job (the batch script does this)
+    Exec(Exec),
+    #[command(name = "exec-watch", hide = true)]
+    ExecWatch,
+    #[command(name = "local-run", hide = true)]
+    LocalRun { run_dir: PathBuf },
+}
+
+impl Verb {
+    /// The word of the command line, for the JSON envelope.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Submit(_) => "submit",
+            Self::Check(_) => "check",
+            Self::Plan(_) => "plan",
+            Self::Render(_) => "render",
+            Self::List(_) => "list",
+            Self::Show(_) => "show",
+            Self::Logs(_) => "logs",
+            Self::Wait(_) => "wait",
+            Self::Cancel(_) => "cancel",
+            Self::Config(_) => "config",
+            Self::Completions(_) => "completions",
+            Self::Man(_) => "man",
+            Self::Exec(_) | Self::ExecWatch => "exec",
+            Self::LocalRun { .. } => "local-run",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JobFile {
+    /// The job file
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Who takes the job: slurm, local, or auto for the one whose commands are found
+    #[arg(long, value_name = "KIND", value_parser = ["auto", "slurm", "local"])]
+    pub(crate) scheduler: Option<String>,
+    /// Skip the checks of files and programs, which may exist on the nodes only
+    #[arg(long)]
+    pub(crate) no_check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Submit {
+    #[command(flatten)]
+    pub(crate) job: JobFile,
+    /// Wait for the end, show progress and end with a summary; `passthrough` exits with the job's own code
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "state")]
+    pub(crate) wait: Option<WaitHow>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitHow {
+    /// 0 completed, 10 failed, 11 timeout, 12 out of memory, 13 preempted, 14 node failure, 15 cancelled, 16 unknown
+    State,
+    /// The job's own code, 128+n on signal n, 125 where dlrun cannot tell
+    Passthrough,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Render {
+    #[command(flatten)]
+    pub(crate) job: JobFile,
+    /// Make the job's Python environment first, as `submit` does
+    #[arg(long)]
+    pub(crate) prepare: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// At most this many runs
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: usize,
+    /// Only runs in this state
+    #[arg(long, value_name = "STATE")]
+    pub(crate) state: Option<String>,
+    /// Only runs of this job name
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Make the index anew from the records first
+    #[arg(long)]
+    pub(crate) reindex: bool,
+    /// Ask the scheduler's accounting too (slow)
+    #[arg(long)]
+    pub(crate) history: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// A run: the beginning of its id, its name, the scheduler's job id, or @1 for the latest
+    #[arg(value_name = "RUN", default_value = "@1")]
+    pub(crate) run: String,
+    /// Ask the scheduler's accounting too (slow)
+    #[arg(long)]
+    pub(crate) history: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// A run: the beginning of its id, its name, the scheduler's job id, or @1 for the latest
+    #[arg(value_name = "RUN", default_value = "@1")]
+    pub(crate) run: String,
+    /// Go on until the run ends
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Only the last lines
+    #[arg(short = 'n', long, value_name = "LINES")]
+    pub(crate) lines: Option<usize>,
+    /// Only the output of this node
+    #[arg(long)]
+    pub(crate) node: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Wait {
+    /// Runs: the beginning of an id, a name, a job id, or @1 for the latest
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<String>,
+    /// Give up after this many seconds, with exit code 75
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<u64>,
+    /// Exit with the job's own code (one run only)
+    #[arg(long)]
+    pub(crate) passthrough: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    /// Runs: the beginning of an id, a name, a job id, or @1 for the latest
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) verb: ConfigVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Every setting with its value and where the value comes from
+    Show,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The verb; without one the page of dlrun itself
+    pub(crate) verb: Option<String>,
+    /// Write all pages into this directory
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Exec {
+    /// Make a run id for a script that came through `dlrun render`, print it and end
+    #[arg(long, hide = true)]
+    pub(crate) mint: bool,
+    /// The command and its arguments, after `--`
+    #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}

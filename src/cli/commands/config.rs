@@ -1,0 +1,38 @@
+//! `dlrun config show`: every setting, its value and where the value comes from.
+
+use comfy_table::{Table, presets};
+use serde_json::{Value, json};
+
+use crate::cli::error::Error;
+use crate::cli::session::Session;
+use crate::config::Setting;
+
+/// Runs the verb.
+pub(crate) fn run(session: &Session) -> Result<u8, Error> {
+    let settings = session.settings.all();
+    let value = json!({ "settings": settings.iter().map(to_json).collect::<Vec<_>>() });
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["SETTING", "VALUE", "FROM", "WHAT IT IS"]);
+    for setting in settings {
+        table.add_row([
+            setting.key.name.to_owned(),
+            setting.value.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+            setting.origin.to_string(),
+            setting.key.about.to_owned(),
+        ]);
+    }
+    session.output.result("config", &value, &(table.trim_fmt() + "\n"))?;
+    Ok(0)
+}
+
+fn to_json(setting: &Setting) -> Value {
+    json!({
+        "name": setting.key.name,
+        "value": setting.value.as_ref().map(ToString::to_string),
+        "origin": setting.origin,
+        "from": setting.origin.to_string(),
+        "about": setting.key.about,
+        "variable": setting.key.variable(),
+    })
+}

@@ -1,0 +1,87 @@
+//! `dlrun list`: runs, newest first.
+
+use comfy_table::{Table, presets};
+use serde_json::{Value, json};
+
+use crate::cli::args::List;
+use crate::cli::error::{Error, Kind};
+use crate::cli::session::{Session, now_ms};
+use crate::cli::track::Tracker;
+use crate::cli::when::{ago, seconds_between};
+use crate::job::{JobState, RunId};
+use crate::store::{Filter, RunRow};
+use crate::units::display_seconds;
+
+/// Runs the verb.
+pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
+    let filter = Filter { name: args.name.clone(), states: states(args.state.as_deref())?, since_ms: None };
+    let mut tracker = Tracker::open(session)?;
+    if args.reindex {
+        let runs = tracker.reindex()?;
+        session.output.note(&format!("indexed {runs} runs anew"));
+    }
+    tracker.refresh_unfinished(args.history)?;
+    let rows = tracker.store.list(args.limit, &filter)?;
+    let run_ids: Vec<RunId> = rows.iter().map(|row| row.record.run_id.clone()).collect();
+    let prefixes = tracker.store.shortest_prefixes(&run_ids)?;
+    let value = json!({ "runs": rows.iter().zip(&prefixes).map(|(row, prefix)| to_json(row, prefix)).collect::<Vec<_>>() });
+    session.output.result("list", &value, &to_text(&rows, &prefixes))?;
+    Ok(0)
+}
+
+fn states(word: Option<&str>) -> Result<Vec<JobState>, Error> {
+    let Some(word) = word else { return Ok(Vec::new()) };
+    match JobState::from_word(word) {
+        JobState::Unknown if word != JobState::Unknown.as_str() => {
+            let error = Error::new(Kind::Usage, format!("`{word}` is not a state"));
+            Err(error.hinted(
+                "states are pending, running, suspended, completed, failed, timeout, out_of_memory, preempted, node_fail, cancelled, unknown",
+            ))
+        }
+        state => Ok(vec![state]),
+    }
+}
+
+fn to_json(row: &RunRow, prefix: &str) -> Value {
+    json!({
+        "run_id": row.record.run_id,
+        "prefix": prefix,
+        "name": row.record.name,
+        "state": row.status.state,
+        "raw_state": row.status.raw_state,
+        "reason": row.status.reason,
+        "exit": row.status.exit,
+        "scheduler": row.record.scheduler,
+        "job_id": row.record.job_id,
+        "user": row.record.user,
+        "submitted_at_ms": row.record.submitted_at_ms,
+        "started_at_ms": row.status.started_at_ms,
+        "ended_at_ms": row.status.ended_at_ms,
+        "output": row.record.output,
+    })
+}
+
+fn to_text(rows: &[RunRow], prefixes: &[String]) -> String {
+    if rows.is_empty() {
+        return "no runs; `dlrun submit JOB_FILE` makes one\n".to_owned();
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["RUN", "NAME", "STATE", "JOB", "SUBMITTED", "RAN", "REASON"]);
+    for (row, prefix) in rows.iter().zip(prefixes) {
+        let job = row.record.job_id.as_ref().map_or("-", |job| &job.0);
+        let ended = row.status.ended_at_ms.or_else(|| (row.status.state == JobState::Running).then(now_ms));
+        let ran =
+            row.status.started_at_ms.zip(ended).map(|(from, to)| display_seconds(seconds_between(from, to)));
+        table.add_row([
+            prefix.clone(),
+            row.record.name.clone(),
+            row.status.state.to_string(),
+            format!("{} {job}", row.record.scheduler.as_str()),
+            ago(row.record.submitted_at_ms),
+            ran.unwrap_or_else(|| "-".to_owned()),
+            row.status.reason.clone().unwrap_or_default(),
+        ]);
+    }
+    table.trim_fmt() + "\n"
+}

@@ -1,0 +1,58 @@
+//! `dlrun man`: man pages, made from the same definitions as `--help`.
+
+use std::fs;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use serde_json::json;
+
+use crate::cli::args::{Cli, Man};
+use crate::cli::error::{Error, Kind};
+use crate::cli::output::Output;
+
+/// Runs the verb.
+pub(crate) fn run(output: Output, args: &Man) -> Result<u8, Error> {
+    let pages = pages();
+    if let Some(dir) = &args.dir {
+        return write_all(output, dir, &pages);
+    }
+    let wanted = args.verb.as_ref().map_or_else(|| "dlrun".to_owned(), |verb| format!("dlrun-{verb}"));
+    let Some(page) = pages.iter().find(|page| page.get_name() == wanted) else {
+        let error = Error::new(Kind::Missing, format!("there is no page `{wanted}`"));
+        return Err(error.hinted("`dlrun --help` lists the verbs"));
+    };
+    let text = rendered(page)?;
+    output.result("man", &json!({ "page": format!("{wanted}.1"), "roff": text }), &text)?;
+    Ok(0)
+}
+
+/// dlrun itself and each verb that is no internal one.
+fn pages() -> Vec<Command> {
+    let mut root = Cli::command();
+    root.build();
+    let verbs: Vec<Command> = root
+        .get_subcommands()
+        .filter(|verb| !verb.is_hide_set())
+        .map(|verb| verb.clone().name(format!("dlrun-{}", verb.get_name())))
+        .collect();
+    std::iter::once(root).chain(verbs).collect()
+}
+
+fn rendered(page: &Command) -> Result<String, Error> {
+    let mut roff = Vec::new();
+    clap_mangen::Man::new(page.clone()).render(&mut roff)?;
+    Ok(String::from_utf8_lossy(&roff).into_owned())
+}
+
+fn write_all(output: Output, dir: &Path, pages: &[Command]) -> Result<u8, Error> {
+    fs::create_dir_all(dir)?;
+    let mut written = Vec::new();
+    for page in pages {
+        let path = dir.join(format!("{}.1", page.get_name()));
+        fs::write(&path, rendered(page)?)?;
+        written.push(path);
+    }
+    let text = format!("wrote {} pages to {}\n", written.len(), dir.display());
+    output.result("man", &json!({ "pages": written }), &text)?;
+    Ok(0)
+}

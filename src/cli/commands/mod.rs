@@ -1,0 +1,15 @@
+//! One file per verb.
+
+pub(crate) mod cancel;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod exec;
+pub(crate) mod list;
+pub(crate) mod logs;
+pub(crate) mod man;
+pub(crate) mod plan;
+pub(crate) mod render;
+pub(crate) mod show;
+pub(crate) mod submit;
+pub(crate) mod wait;

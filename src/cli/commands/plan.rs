@@ -1,0 +1,39 @@
+//! `dlrun plan`: what will happen and why.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::cli::args::JobFile;
+use crate::cli::error::Error;
+use crate::cli::load::Job;
+use crate::cli::session::Session;
+use crate::job::RunId;
+use crate::plan::describe;
+use crate::scheduler::Submission;
+use crate::scheduler::script::quoted;
+
+/// Runs the verb.
+pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
+    let job = Job::load(session, args)?;
+    // The id and the script's place are made at submission; here they stand for themselves.
+    let run_id = RunId::from_random([0; 10]);
+    let script = Path::new(&job.plan.state_dir).join("runs/RUN/job.sh");
+    let submission = Submission {
+        run_id: &run_id,
+        plan: &job.plan,
+        script: &script,
+        run_dir: Path::new(&job.plan.state_dir),
+    };
+    let argv = session.scheduler(job.plan.scheduler)?.command_line(&submission);
+    let argv: Vec<String> = argv.iter().map(|word| word.replace(run_id.as_str(), "RUN")).collect();
+    let shown: Vec<String> = argv.iter().map(|word| shell_word(word)).collect();
+    let text = format!("{}  submit by: {}\n", describe(&job.plan), shown.join(" "));
+    session.output.result("plan", &json!({ "plan": job.plan, "submit_command": argv }), &text)?;
+    Ok(0)
+}
+
+fn shell_word(word: &str) -> String {
+    let plain = word.chars().all(|c| c.is_alphanumeric() || "-_./=:,+@%".contains(c));
+    if plain && !word.is_empty() { word.to_owned() } else { quoted(word) }
+}

@@ -1,0 +1,26 @@
+//! `dlrun render`: the very script that `submit` hands over, for `sbatch` or for reading.
+
+use serde_json::json;
+
+use super::submit::prepare;
+use crate::cli::args::Render;
+use crate::cli::error::Error;
+use crate::cli::load::Job;
+use crate::cli::session::Session;
+use crate::scheduler::script;
+
+/// Runs the verb.
+pub(crate) fn run(session: &Session, args: &Render) -> Result<u8, Error> {
+    let job = Job::load(session, &args.job)?;
+    for warning in &job.plan.warnings {
+        session.output.warning(warning);
+    }
+    if args.prepare {
+        prepare(session, &job)?;
+    } else if job.python.as_ref().is_some_and(|python| !python.ready) {
+        session.output.warning("the Python environment is not made yet: `dlrun render --prepare` makes it");
+    }
+    let script = script::render(&job.plan);
+    session.output.result("render", &json!({ "script": script }), &script)?;
+    Ok(0)
+}

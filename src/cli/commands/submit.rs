@@ -1,0 +1,179 @@
+//! `dlrun submit`: plan, environment, script, hand-over; with `--wait` the whole way to the end.
+
+use serde_json::json;
+
+use super::wait::{self, Watched};
+use crate::cli::args::{Submit, WaitHow};
+use crate::cli::error::{Error, Kind};
+use crate::cli::load::Job;
+use crate::cli::outcome::{code_of_state, own_code};
+use crate::cli::progress::Display;
+use crate::cli::session::{Session, now_ms, user_name};
+use crate::cli::summary;
+use crate::cli::track::Tracker;
+use crate::job::{RunId, SchedulerKind};
+use crate::plan::Plan;
+use crate::pyenv;
+use crate::record::{RunRecord, Status};
+use crate::rundir::{RunDir, StateDir};
+use crate::scheduler::{SchedulerError, Submission, script};
+use crate::store::{Store, StoreError};
+
+/// Runs the verb; returns the exit code.
+pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
+    let job = Job::load(session, &args.job)?;
+    tell_plan(session, &job.plan);
+    prepare(session, &job)?;
+    let script = script::render(&job.plan);
+    let state = session.state()?;
+    let (record, run) = hand_over(session, &state, &job.plan, &script)?;
+    index(session, &state, &record);
+    let Some(how) = args.wait else {
+        tell_submitted(session, &record, &run)?;
+        return Ok(0);
+    };
+    session.output.note(&submitted_line(&record));
+    let mut tracker = Tracker::open(session)?;
+    let watched = Watched::new(&record, &job.plan);
+    let tracked = wait::until_over(session, &mut tracker, vec![watched], None)?;
+    let Some(tracked) = tracked.into_iter().next() else {
+        return Err(Error::new(Kind::Internal, "the run vanished while it was waited for"));
+    };
+    let value = summary::to_json(&tracked, &tracker.state);
+    session.output.result("submit", &value, &summary::to_text(&tracked, &tracker.state))?;
+    Ok(match how {
+        WaitHow::State => code_of_state(tracked.status.state),
+        WaitHow::Passthrough => own_code(&tracked.status),
+    })
+}
+
+/// The choices that a user must not miss, before anything is queued.
+fn tell_plan(session: &Session, plan: &Plan) {
+    for decision in
+        plan.decisions.iter().filter(|decision| ["scheduler", "environment"].contains(&&*decision.what))
+    {
+        session.output.note(&format!("{}: {} ({})", decision.what, decision.value, decision.why));
+    }
+    for warning in &plan.warnings {
+        session.output.warning(warning);
+    }
+}
+
+/// Makes the job's Python environment where it is missing.
+pub(super) fn prepare(session: &Session, job: &Job) -> Result<(), Error> {
+    let Some(python) = job.python.as_ref().filter(|python| !python.ready) else { return Ok(()) };
+    let mut display = Display::new(session.output);
+    pyenv::prepare(python, &mut |progress| display.environment(&progress))?;
+    Ok(())
+}
+
+/// Writes the run down, hands it over, writes the answer down. In this order a client that is killed anywhere loses
+/// nothing: a run without a job id is found again by the marks of its job.
+fn hand_over(
+    session: &Session,
+    state: &StateDir,
+    plan: &Plan,
+    script: &str,
+) -> Result<(RunRecord, RunDir), Error> {
+    let scheduler = session.scheduler(plan.scheduler)?;
+    let mut bits = [0; 10];
+    getrandom::fill(&mut bits).map_err(|error| Error::new(Kind::Internal, error))?;
+    let mut record = new_record(session, plan, RunId::from_random(bits));
+    let run = state.create_run(&record, script, &plan.to_json())?;
+    let script = run.path().join("job.sh");
+    let submission = Submission { run_id: &record.run_id, plan, script: &script, run_dir: run.path() };
+    let submitted = scheduler.submit(&submission);
+    let submitted = match submitted {
+        Ok(submitted) => submitted,
+        Err(error) => {
+            if !matches!(error, SchedulerError::Unclear { .. }) {
+                // Nothing is queued, so nothing is left behind.
+                let _ = state.remove_run(&record.run_id);
+            }
+            return Err(error.into());
+        }
+    };
+    record.job_id = Some(submitted.job_id);
+    record.output = Some(submitted.output.to_string_lossy().into_owned());
+    if let Err(error) = run.write_run(&record) {
+        session.output.warning(&format!("the job is queued, but its id could not be written down: {error}"));
+    }
+    Ok((record, run))
+}
+
+fn new_record(session: &Session, plan: &Plan, run_id: RunId) -> RunRecord {
+    RunRecord {
+        format: RunRecord::FORMAT,
+        run_id,
+        name: plan.name.clone(),
+        submitted_at_ms: now_ms(),
+        user: user_name(),
+        submit_host: session.host.clone(),
+        scheduler: plan.scheduler,
+        job_id: None,
+        output: None,
+        workdir: plan.workdir.clone(),
+        job_file: Some(plan.job_file.clone()),
+        nodes: plan.resources.nodes,
+        workload: plan.workload.clone(),
+        dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// Takes the run into the index. The files are the truth, so that it could not be done is worth a warning only.
+fn index(session: &Session, state: &StateDir, record: &RunRecord) {
+    let written = state.index_path().map_err(|error| error.to_string()).and_then(|path| {
+        let mut store = Store::open(&path).map_err(|error| error.to_string())?;
+        let write = store.write(|writer| {
+            writer.upsert_run(record)?;
+            writer.set_status(&record.run_id, &pending())?;
+            Ok::<(), StoreError>(())
+        });
+        write.map_err(|error| error.to_string())
+    });
+    if let Err(why) = written {
+        session.output.warning(&format!("the index was not brought up to date: {why}"));
+    }
+}
+
+fn pending() -> Status {
+    Status {
+        state: crate::job::JobState::Pending,
+        raw_state: None,
+        reason: None,
+        exit: None,
+        started_at_ms: None,
+        ended_at_ms: None,
+    }
+}
+
+fn submitted_line(record: &RunRecord) -> String {
+    let job = record.job_id.as_ref().map(|job| format!(" job {job}")).unwrap_or_default();
+    format!("submitted {} as run {} ({}{job})", record.name, short(&record.run_id), record.scheduler.as_str())
+}
+
+/// The first letters of an id: six are unique among thousands of runs, and `list` shows what is enough.
+fn short(run_id: &RunId) -> &str {
+    &run_id.as_str()[..6]
+}
+
+fn tell_submitted(session: &Session, record: &RunRecord, run: &RunDir) -> Result<(), Error> {
+    let value = json!({
+        "run_id": record.run_id,
+        "name": record.name,
+        "scheduler": record.scheduler,
+        "job_id": record.job_id,
+        "output": record.output,
+        "records": run.path(),
+    });
+    let id = short(&record.run_id);
+    let place = match record.scheduler {
+        SchedulerKind::Local => "; it goes on when this shell ends",
+        _ => "",
+    };
+    let text = format!(
+        "{}{place}\nfollow it with: dlrun logs -f {id}\nwait for it:    dlrun wait {id}\n",
+        submitted_line(record)
+    );
+    session.output.result("submit", &value, &text)
+}

@@ -1,0 +1,178 @@
+//! `dlrun wait`: until runs have ended.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::cli::args::Wait;
+use crate::cli::error::{Error, Kind};
+use crate::cli::outcome::{code_of_state, own_code};
+use crate::cli::progress::{Display, Epochs};
+use crate::cli::session::Session;
+use crate::cli::summary;
+use crate::cli::track::{Tracked, Tracker};
+use crate::job::{JobState, Launcher, RunId, SchedulerKind};
+use crate::plan::Plan;
+use crate::record::RunRecord;
+use crate::units::display_seconds;
+
+/// Pauses between two questions to a scheduler: many waiting users must not wear a controller out.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// Asking the local runner costs two files.
+const LOCAL_PAUSE: Duration = Duration::from_millis(200);
+/// How long a run may stay unknown before that is the answer: a new job is not in the queue at once, and one that left
+/// the queue may still be writing its end mark.
+const UNKNOWN_PATIENCE: Duration = Duration::from_secs(45);
+
+/// A run that is waited for, with the output to look for epochs in.
+pub(crate) struct Watched {
+    run_id: RunId,
+    local: bool,
+    epochs: Option<Epochs>,
+    unknown_since: Option<Instant>,
+    over: Option<Tracked>,
+}
+
+impl Watched {
+    /// A run with its plan.
+    pub(crate) fn new(record: &RunRecord, plan: &Plan) -> Self {
+        let output = record.output.as_ref().map(|output| {
+            // With one output for each node the first node's is followed.
+            let output = match plan.launcher {
+                Launcher::Each if plan.scheduler == SchedulerKind::Slurm => {
+                    output.strip_suffix(".out").map_or_else(|| output.clone(), |stem| format!("{stem}.0.out"))
+                }
+                _ => output.clone(),
+            };
+            PathBuf::from(output)
+        });
+        Self {
+            run_id: record.run_id.clone(),
+            local: record.scheduler == SchedulerKind::Local,
+            epochs: output.map(|output| Epochs::new(output, plan.timing.as_ref())),
+            unknown_since: None,
+            over: None,
+        }
+    }
+
+    /// Decides whether the run is over.
+    fn look(&mut self, tracked: Tracked) {
+        if tracked.status.state.is_final() {
+            self.over = Some(tracked);
+        } else if tracked.status.state == JobState::Unknown {
+            let since = *self.unknown_since.get_or_insert_with(Instant::now);
+            let patience = if self.local { Duration::from_secs(5) } else { UNKNOWN_PATIENCE };
+            if since.elapsed() > patience {
+                self.over = Some(tracked);
+            }
+        } else {
+            self.unknown_since = None;
+        }
+    }
+}
+
+/// Runs the verb; returns the exit code.
+pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
+    if args.passthrough && args.runs.len() > 1 {
+        return Err(Error::new(Kind::Usage, "`--passthrough` takes one run"));
+    }
+    let mut tracker = Tracker::open(session)?;
+    let mut watched = Vec::new();
+    for text in &args.runs {
+        let run_id = tracker.find(text)?;
+        let run = tracker.state.run(&run_id)?;
+        let plan: Option<Plan> = run.read_plan().ok().and_then(|text| serde_json::from_str(&text).ok());
+        let record = run.read_run()?;
+        watched.push(match plan {
+            Some(plan) => Watched::new(&record, &plan),
+            None => Watched { run_id, local: false, epochs: None, unknown_since: None, over: None },
+        });
+    }
+    let limit = args.timeout.map(Duration::from_secs);
+    let tracked = until_over(session, &mut tracker, watched, limit)?;
+    let shown: Vec<_> = tracked.iter().map(|tracked| summary::to_json(tracked, &tracker.state)).collect();
+    let text: Vec<String> = tracked.iter().map(|tracked| summary::to_text(tracked, &tracker.state)).collect();
+    session.output.result("wait", &json!({ "runs": shown }), &text.join("\n"))?;
+    Ok(match tracked.first() {
+        Some(tracked) if args.passthrough => own_code(&tracked.status),
+        _ => tracked.iter().map(|tracked| code_of_state(tracked.status.state)).max().unwrap_or(0),
+    })
+}
+
+/// Waits until all runs are over, telling epochs as they end.
+pub(crate) fn until_over(
+    session: &Session,
+    tracker: &mut Tracker<'_>,
+    mut watched: Vec<Watched>,
+    limit: Option<Duration>,
+) -> Result<Vec<Tracked>, Error> {
+    let begun = Instant::now();
+    let mut display = Display::new(session.output);
+    let only_local = watched.iter().all(|watched| watched.local);
+    let mut pause = if only_local { LOCAL_PAUSE } else { FIRST_PAUSE };
+    let mut ask_at = Instant::now();
+    loop {
+        for epochs in watched.iter_mut().filter_map(|watched| watched.epochs.as_mut()) {
+            epochs.tell(&display);
+        }
+        if Instant::now() >= ask_at {
+            ask(tracker, &mut watched, &mut display, begun)?;
+            if !only_local {
+                pause = pause.mul_f64(1.3).min(LONGEST_PAUSE);
+            }
+            ask_at = Instant::now() + pause;
+        }
+        if watched.iter().all(|watched| watched.over.is_some()) {
+            for epochs in watched.iter_mut().filter_map(|watched| watched.epochs.as_mut()) {
+                epochs.tell(&display);
+            }
+            return Ok(watched.into_iter().filter_map(|watched| watched.over).collect());
+        }
+        if limit.is_some_and(|limit| begun.elapsed() >= limit) {
+            let error = Error::new(Kind::TryAgain, "the runs are not over within the time given");
+            return Err(error.hinted("they go on; wait again, or look with `dlrun list`"));
+        }
+        std::thread::sleep(LOCAL_PAUSE.min(Duration::from_millis(100)));
+    }
+}
+
+fn ask(
+    tracker: &mut Tracker<'_>,
+    watched: &mut [Watched],
+    display: &mut Display,
+    begun: Instant,
+) -> Result<(), Error> {
+    let due: Vec<RunId> = watched
+        .iter()
+        .filter(|watched| watched.over.is_none())
+        .map(|watched| watched.run_id.clone())
+        .collect();
+    let tracked = tracker.refresh(&due, false)?;
+    let mut states: BTreeMap<JobState, usize> = BTreeMap::new();
+    let mut detail = String::new();
+    for tracked in tracked {
+        *states.entry(tracked.status.state).or_default() += 1;
+        if let Some(reason) = &tracked.status.reason {
+            detail = format!(": {reason}");
+        }
+        if let Some(watched) = watched.iter_mut().find(|watched| watched.run_id == tracked.record.run_id) {
+            watched.look(tracked);
+        }
+    }
+    let counted: Vec<String> = match states.len() {
+        1 if due.len() == 1 => states.keys().map(|state| format!("{state}{detail}")).collect(),
+        _ => states.iter().map(|(state, count)| format!("{count} {state}")).collect(),
+    };
+    let text = counted.join(", ");
+    // On a terminal the clock shows that something happens; in a log only changes count.
+    let shown = if display.is_lively() {
+        format!("{text} ({})", display_seconds(begun.elapsed().as_secs_f64()))
+    } else {
+        text
+    };
+    display.now(&shown, true);
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! What a failed command tells the shell and its user.
+
+use std::error::Error as StdError;
+
+use serde_json::{Value, json};
+
+use crate::diagnostic::{Problem, chain, render_chain, render_problems};
+use crate::pyenv::PyenvError;
+use crate::rundir::RunDirError;
+use crate::scheduler::SchedulerError;
+use crate::store::StoreError;
+
+/// Kinds of failure; the number is the exit code (`sysexits.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The command line is wrong.
+    Usage = 64,
+    /// The job file is wrong.
+    JobFile = 65,
+    /// Something that was named is not there.
+    Missing = 66,
+    /// A scheduler does not answer.
+    Unreachable = 69,
+    /// dlrun itself failed.
+    Internal = 70,
+    /// Something cannot be written.
+    CannotWrite = 73,
+    /// A later try may succeed.
+    TryAgain = 75,
+    /// The scheduler said no.
+    Refused = 76,
+    /// The user may not do that.
+    NotPermitted = 77,
+    /// The configuration is wrong.
+    Config = 78,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::JobFile => "job_file",
+            Self::Missing => "missing",
+            Self::Unreachable => "unreachable",
+            Self::Internal => "internal",
+            Self::CannotWrite => "cannot_write",
+            Self::TryAgain => "try_again",
+            Self::Refused => "refused",
+            Self::NotPermitted => "not_permitted",
+            Self::Config => "config",
+        }
+    }
+}
+
+/// An error with its kind and the user's next steps.
+#[derive(Debug)]
+pub(crate) struct Error {
+    pub(crate) kind: Kind,
+    source: Box<dyn StdError + Send + Sync>,
+    hints: Vec<String>,
+    faults: Option<Faults>,
+}
+
+/// Problems in a file, kept with its text so that they can be shown in place.
+#[derive(Debug)]
+struct Faults {
+    path: String,
+    text: String,
+    problems: Vec<Problem>,
+}
+
+impl Error {
+    /// An error of `kind`.
+    pub(crate) fn new(kind: Kind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self { kind, source: source.into(), hints: Vec::new(), faults: None }
+    }
+
+    /// Problems in a file.
+    pub(crate) fn in_file(kind: Kind, path: &str, text: &str, problems: Vec<Problem>) -> Self {
+        let plural = if problems.len() == 1 { "" } else { "s" };
+        let message = format!("{} problem{plural} in {path}", problems.len());
+        let faults = Faults { path: path.to_owned(), text: text.to_owned(), problems };
+        Self { faults: Some(faults), ..Self::new(kind, message) }
+    }
+
+    /// Adds the user's next step.
+    pub(crate) fn hinted(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// The error for people.
+    pub(crate) fn render(&self, colour: bool) -> String {
+        let mut shown = String::new();
+        if let Some(faults) = &self.faults {
+            shown.push_str(&render_problems(&faults.path, &faults.text, &faults.problems, colour));
+            shown.push('\n');
+        }
+        shown + &render_chain(self.source.as_ref(), &self.hints)
+    }
+
+    /// The error for programs.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut error = json!({
+            "kind": self.kind.word(),
+            "exit_code": self.kind as i32,
+            "message": chain(self.source.as_ref()).join(": "),
+            "hints": self.hints,
+        });
+        if let Some(faults) = &self.faults {
+            let problem = |problem: &Problem| {
+                let position = problem.position(&faults.text);
+                json!({
+                    "line": position.map(|(line, _)| line),
+                    "column": position.map(|(_, column)| column),
+                    "message": problem.message,
+                    "hint": problem.hint,
+                })
+            };
+            error["problems"] = faults.problems.iter().map(problem).collect();
+        }
+        error
+    }
+}
+
+fn hinted(kind: Kind, error: impl StdError + Send + Sync + 'static, hint: Option<&str>) -> Error {
+    let error = Error::new(kind, error);
+    match hint {
+        Some(hint) => error.hinted(hint),
+        None => error,
+    }
+}
+
+impl From<SchedulerError> for Error {
+    fn from(error: SchedulerError) -> Self {
+        let (kind, hint) = match &error {
+            SchedulerError::Refused { .. } => {
+                (Kind::Refused, Some("nothing was queued; `dlrun plan` shows what was asked for"))
+            }
+            SchedulerError::Unreachable { .. } => {
+                (Kind::Unreachable, Some("try again later; `--scheduler local` runs the job on this machine"))
+            }
+            SchedulerError::Unclear { .. } => {
+                let hint = "look with `squeue --me` before submitting again; the run is kept, and found if its job starts";
+                (Kind::Unreachable, Some(hint))
+            }
+            SchedulerError::Failed { .. } => (Kind::Unreachable, None),
+            SchedulerError::File { source, .. } => (file_kind(source), None),
+        };
+        hinted(kind, error, hint)
+    }
+}
+
+fn file_kind(error: &std::io::Error) -> Kind {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Kind::Missing,
+        std::io::ErrorKind::PermissionDenied => Kind::NotPermitted,
+        _ => Kind::CannotWrite,
+    }
+}
+
+impl From<RunDirError> for Error {
+    fn from(error: RunDirError) -> Self {
+        let kind = match &error {
+            RunDirError::ForeignOwner { .. } | RunDirError::Exposed { .. } => Kind::NotPermitted,
+            _ => Kind::CannotWrite,
+        };
+        let hint = "`dlrun config show` tells where the state directory is; `--state-dir` names another";
+        hinted(kind, error, Some(hint))
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        hinted(Kind::CannotWrite, error, Some("`dlrun list --reindex` makes the index anew from the records"))
+    }
+}
+
+impl From<PyenvError> for Error {
+    fn from(error: PyenvError) -> Self {
+        let (kind, hint) = match &error {
+            PyenvError::NoVenv { .. } => {
+                (Kind::Missing, Some("install Python's venv module (Debian: apt-get install python3-venv)"))
+            }
+            PyenvError::NoInterpreter { .. } | PyenvError::Interpreter { .. } | PyenvError::TooOld { .. } => {
+                (Kind::Missing, Some("name a Python with the setting `python.interpreter`"))
+            }
+            PyenvError::TooLarge { .. } => (Kind::JobFile, None),
+            PyenvError::Changed { .. } => (Kind::TryAgain, Some("submit again")),
+            PyenvError::NoSpace { .. } | PyenvError::Write { .. } => {
+                (Kind::CannotWrite, Some("the setting `python.env_dir` names another place"))
+            }
+            _ => (Kind::Missing, None),
+        };
+        hinted(kind, error, hint)
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(Kind::CannotWrite, error)
+    }
+}

@@ -1,0 +1,230 @@
+//! From the path on the command line to a plan: reads the job file, gathers the facts of site and files, resolves.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::args::JobFile;
+use super::error::{Error, Kind};
+use super::session::Session;
+use crate::command::find;
+use crate::diagnostic::Problem;
+use crate::job::{self, Command, JobSpec, MAX_JOB_FILE_BYTES};
+use crate::plan::{self, Plan, PythonFacts, ScriptFacts, SiteFacts, SlurmFacts};
+use crate::pyenv::{self, EnvFacts};
+
+/// A job file with all that follows from it.
+pub(crate) struct Job {
+    pub(crate) plan: Plan,
+    /// The Python environment that the job wants.
+    pub(crate) python: Option<EnvFacts>,
+}
+
+impl Job {
+    /// Reads and resolves the job file.
+    pub(crate) fn load(session: &Session, args: &JobFile) -> Result<Self, Error> {
+        let shown = args.file.to_string_lossy().into_owned();
+        let text = read(&args.file)?;
+        let spec =
+            job::parse(&text).map_err(|faults| Error::in_file(Kind::JobFile, &shown, &text, faults))?;
+        let file = std::path::absolute(&args.file)?;
+        let place = Place::of(&spec, &file);
+        if !args.no_check {
+            let missing = place.missing(&spec);
+            if !missing.is_empty() {
+                return Err(Error::in_file(Kind::Missing, &shown, &text, missing));
+            }
+        }
+        let python = match &place.requirements {
+            Some(path) => {
+                let settings = &session.settings;
+                Some(pyenv::inspect(path, settings.python_interpreter(), &settings.python_env_dir())?)
+            }
+            None => None,
+        };
+        let facts = place.facts(session, &spec, file, python.as_ref())?;
+        let plan = plan::resolve(&spec, &session.settings, &facts)
+            .map_err(|faults| Error::in_file(Kind::JobFile, &shown, &text, faults))?;
+        Ok(Self { plan, python })
+    }
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    let shown = path.display();
+    let unreadable =
+        |error: std::io::Error| Error::new(Kind::Missing, format!("cannot read `{shown}`: {error}"));
+    let file = File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if metadata.is_dir() {
+        let error = Error::new(Kind::Missing, format!("`{shown}` is a directory"));
+        return Err(
+            error.hinted(format!("name the job file in it, such as `{}`", path.join("train.toml").display()))
+        );
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_JOB_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_JOB_FILE_BYTES {
+        let message = format!("`{shown}` is larger than 1 MiB, which no job file is");
+        return Err(Error::new(Kind::JobFile, message));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Error::new(Kind::JobFile, format!("`{shown}` is not UTF-8 text: byte {at}"))
+    })
+}
+
+/// Absolute paths of what a job file names.
+struct Place {
+    workdir: PathBuf,
+    script: Option<PathBuf>,
+    env_file: Option<PathBuf>,
+    requirements: Option<PathBuf>,
+}
+
+impl Place {
+    fn of(spec: &JobSpec, file: &Path) -> Self {
+        let dir = file.parent().unwrap_or(Path::new("/"));
+        let workdir = match &spec.run.workdir {
+            Some(workdir) => tidy(&dir.join(&workdir.value)),
+            None => dir.to_owned(),
+        };
+        let script = match &spec.run.command.value {
+            Command::Script(script) => Some(tidy(&workdir.join(script))),
+            Command::Argv(_) => None,
+        };
+        Self {
+            script,
+            workdir,
+            env_file: spec.run.env_file.as_ref().map(|path| tidy(&dir.join(&path.value))),
+            requirements: spec.requirements.as_ref().map(|path| tidy(&dir.join(&path.value))),
+        }
+    }
+
+    /// What the job names and is not there. What only the nodes may have (programs of modules) is not looked for.
+    fn missing(&self, spec: &JobSpec) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if let Some(workdir) = spec.run.workdir.as_ref().filter(|_| !self.workdir.is_dir()) {
+            let message = format!("`run.workdir`: {} is not a directory", self.workdir.display());
+            problems.push(Problem::at(workdir.span.clone(), message));
+        }
+        let span = spec.run.command.span.clone();
+        let program = self.program_problem(spec).or_else(|| self.script_argument_problem(spec));
+        if let Some(message) = program {
+            let hint = "if it exists on the compute nodes only, submit with `--no-check`";
+            problems.push(Problem::at(span, message).hinted(hint));
+        }
+        if let (Some(path), Some(named)) = (&self.requirements, &spec.requirements)
+            && !path.is_file()
+        {
+            let message = format!("`python.requirements`: {} is not a file", path.display());
+            problems.push(Problem::at(named.span.clone(), message));
+        }
+        if let (Some(path), Some(named)) = (&self.env_file, &spec.run.env_file) {
+            let problem =
+                env_file_problem(path).map(|why| format!("`run.env_file`: {} {why}", path.display()));
+            problems.extend(problem.map(|message| Problem::at(named.span.clone(), message)));
+        }
+        problems
+    }
+
+    fn program_problem(&self, spec: &JobSpec) -> Option<String> {
+        let argv = match &spec.run.command.value {
+            Command::Script(_) => {
+                let script = self.script.as_ref()?;
+                return (!script.is_file()).then(|| format!("the script {} is not a file", script.display()));
+            }
+            Command::Argv(argv) => argv,
+        };
+        let program = argv.first()?;
+        if program.contains('/') {
+            let path = self.workdir.join(program);
+            return (!is_executable(&path))
+                .then(|| format!("{} is not an executable file", tidy(&path).display()));
+        }
+        let from_environment = self.requirements.is_some() || !spec.run.modules.is_empty();
+        (!from_environment && find(program, &[]).is_none())
+            .then(|| format!("the program {program:?} is not in PATH"))
+    }
+
+    /// `python train.py`: the training program is what people forget to copy.
+    fn script_argument_problem(&self, spec: &JobSpec) -> Option<String> {
+        let Command::Argv(argv) = &spec.run.command.value else { return None };
+        let [program, argument, ..] = &argv[..] else { return None };
+        let name = Path::new(program).file_name()?.to_str()?;
+        let interpreter =
+            ["python", "bash", "sh", "perl", "julia", "Rscript"].iter().any(|known| name.starts_with(known));
+        let is_file_name =
+            interpreter && !argument.starts_with('-') && Path::new(argument).extension().is_some();
+        let path = self.workdir.join(argument);
+        (is_file_name && !path.is_file()).then(|| format!("{} is not a file", tidy(&path).display()))
+    }
+
+    fn facts(
+        &self,
+        session: &Session,
+        spec: &JobSpec,
+        job_file: PathBuf,
+        python: Option<&EnvFacts>,
+    ) -> Result<SiteFacts, Error> {
+        let script = self
+            .script
+            .as_ref()
+            .map(|path| ScriptFacts { path: path.clone(), executable: is_executable(path) });
+        let runtime = || find("apptainer", &[]).or_else(|| find("singularity", &[]));
+        Ok(SiteFacts {
+            job_file,
+            workdir: self.workdir.clone(),
+            script,
+            env_file: self.env_file.clone(),
+            slurm: session.slurm().sbatch().map(|sbatch| SlurmFacts { sbatch, environment: overriding() }),
+            container_runtime: if spec.no_image { None } else { runtime() },
+            python: python.zip(self.requirements.as_ref()).map(|(env, requirements)| PythonFacts {
+                dir: env.dir.clone(),
+                ready: env.ready,
+                interpreter: env.interpreter.clone(),
+                version: Some(env.version.clone()).filter(|version| !version.is_empty()),
+                requirements: requirements.clone(),
+            }),
+            cpus: allowed_cpus(),
+            dlrun: std::env::current_exe()?,
+        })
+    }
+}
+
+/// CPUs that this process may use.
+fn allowed_cpus() -> Option<u64> {
+    let set = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok()?;
+    let count = (0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count();
+    u64::try_from(count).ok()
+}
+
+/// `SBATCH_*` variables that the user has set, sorted. `SBATCH_EXPORT` is merged, so it overrides nothing.
+fn overriding() -> Vec<(String, String)> {
+    let mut found: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+        .filter(|(name, _)| name.starts_with("SBATCH_") && name != "SBATCH_EXPORT")
+        .collect();
+    found.sort();
+    found
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+fn env_file_problem(path: &Path) -> Option<String> {
+    match fs::metadata(path) {
+        Err(error) => Some(format!("cannot be read: {error}")),
+        Ok(metadata) if !metadata.is_file() => Some("is not a file".to_owned()),
+        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
+            Some("can be read by others; it holds secrets, so `chmod 600` it".to_owned())
+        }
+        Ok(_) => None,
+    }
+}
+
+/// Takes `.` and inner `x/..` out of an absolute path by its text alone; a `..` behind a link stays.
+fn tidy(path: &Path) -> PathBuf {
+    path.components().filter(|part| !matches!(part, std::path::Component::CurDir)).collect()
+}

@@ -1,0 +1,86 @@
+//! The `dlrun` command: arguments in, text or JSON and an exit code out. One file per verb in [`commands`].
+
+mod args;
+mod commands;
+mod error;
+mod load;
+mod outcome;
+mod output;
+mod progress;
+mod session;
+mod summary;
+mod track;
+mod when;
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, Parser};
+
+use args::{Cli, ConfigVerb, Verb};
+use error::{Error, Kind};
+use output::Output;
+use session::Session;
+
+/// Runs one command line; returns the exit code.
+#[must_use]
+pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Kind::Usage as u8 } else { 0 };
+        }
+    };
+    crate::logging::start(cli.global.verbose);
+    let output = Output::new(cli.global.json);
+    match dispatch(&cli, output) {
+        Ok(code) => code,
+        Err(error) => {
+            output.failure(cli.verb.name(), &error);
+            error.kind as u8
+        }
+    }
+}
+
+fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
+    let session = |scheduler: Option<&str>| Session::open(&cli.global, scheduler);
+    match &cli.verb {
+        Verb::Submit(args) => commands::submit::run(&session(args.job.scheduler.as_deref())?, args),
+        Verb::Check(args) => commands::check::run(&session(args.scheduler.as_deref())?, args),
+        Verb::Plan(args) => commands::plan::run(&session(args.scheduler.as_deref())?, args),
+        Verb::Render(args) => commands::render::run(&session(args.job.scheduler.as_deref())?, args),
+        Verb::List(args) => commands::list::run(&session(None)?, args),
+        Verb::Show(args) => commands::show::run(&session(None)?, args),
+        Verb::Logs(args) => commands::logs::run(&session(None)?, args),
+        Verb::Wait(args) => commands::wait::run(&session(None)?, args),
+        Verb::Cancel(args) => commands::cancel::run(&session(None)?, args),
+        Verb::Config(args) => match args.verb {
+            ConfigVerb::Show => commands::config::run(&session(None)?),
+        },
+        Verb::Completions(args) => commands::completions::run(output, args),
+        Verb::Man(args) => commands::man::run(output, args),
+        Verb::Exec(args) => commands::exec::run(output, args),
+        Verb::ExecWatch => commands::exec::watch(),
+        Verb::LocalRun { run_dir } => commands::exec::local_run(run_dir),
+    }
+}
+
+/// The help of every verb as one Markdown page: `docs/cli.md`.
+#[must_use]
+pub fn reference() -> String {
+    let mut root = Cli::command().term_width(100);
+    root.build();
+    let mut page = String::from("# Command-line reference\n\nMade from `--help`; a test keeps it so.\n");
+    let sections = std::iter::once(&root).chain(root.get_subcommands().filter(|verb| !verb.is_hide_set()));
+    for command in sections {
+        let title = if command.get_name() == "dlrun" {
+            "dlrun".to_owned()
+        } else {
+            format!("dlrun {}", command.get_name())
+        };
+        let help = command.clone().render_long_help().to_string();
+        let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+        page.push_str(&format!("\n## {title}\n\n```text\n{}\n```\n", help.join("\n").trim_end()));
+    }
+    page
+}

@@ -1,0 +1,72 @@
+//! The one place that prints: results to standard output, everything else to standard error.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde_json::{Value, json};
+
+use super::error::Error;
+use crate::diagnostic::printable;
+
+/// Version of the JSON envelope.
+const SCHEMA_VERSION: u32 = 1;
+
+/// How this command talks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    /// One JSON object instead of text.
+    pub(crate) json: bool,
+    /// Colour on standard error.
+    pub(crate) colour: bool,
+    /// Standard error is a terminal that can redraw a line.
+    pub(crate) lively: bool,
+}
+
+impl Output {
+    /// Looks at the streams: colour and redrawing only on a terminal that is not dumb, and no colour with `NO_COLOR`.
+    pub(crate) fn new(json: bool) -> Self {
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        let lively = io::stderr().is_terminal() && !dumb;
+        Self { json, colour: lively && !no_colour, lively: lively && !json }
+    }
+
+    /// Prints the result: `text` for people, `value` for programs. A reader that went away is no error.
+    pub(crate) fn result(&self, operation: &str, value: &Value, text: &str) -> Result<(), Error> {
+        if self.json {
+            let envelope = json!({ "schema_version": SCHEMA_VERSION, "operation": operation, "ok": true, "result": value });
+            return self.raw(format!("{envelope}\n").as_bytes());
+        }
+        self.raw(text.as_bytes())
+    }
+
+    /// Writes bytes to standard output as they are.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Error> {
+        let mut stdout = io::stdout().lock();
+        match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// A line for people on standard error.
+    pub(crate) fn note(&self, text: &str) {
+        let _ = writeln!(io::stderr(), "{}", printable(text));
+    }
+
+    /// A warning on standard error.
+    pub(crate) fn warning(&self, text: &str) {
+        self.note(&format!("warning: {text}"));
+    }
+
+    /// Reports a failed command: on standard error for people, on standard output for programs.
+    pub(crate) fn failure(&self, operation: &str, error: &Error) {
+        if self.json {
+            let envelope = json!({
+                "schema_version": SCHEMA_VERSION, "operation": operation, "ok": false, "error": error.to_json(),
+            });
+            let _ = self.raw(format!("{envelope}\n").as_bytes());
+        } else {
+            let _ = write!(io::stderr(), "{}", error.render(self.colour));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What a waiting user sees: the environment being made, the job's state, epochs as they finish.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::output::Output;
+use super::session::now_ms;
+use crate::job::TimingPattern;
+use crate::pyenv;
+use crate::record::Epoch;
+use crate::timing::Follower;
+use crate::units::display_seconds;
+
+/// Lines on standard error, and on a terminal one more that is redrawn.
+pub(crate) struct Display {
+    output: Output,
+    bar: Option<ProgressBar>,
+    last: String,
+}
+
+impl Display {
+    pub(crate) fn new(output: Output) -> Self {
+        let bar = output.lively.then(|| {
+            let bar = ProgressBar::new_spinner();
+            let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        Self { output, bar, last: String::new() }
+    }
+
+    /// True on a terminal.
+    pub(crate) fn is_lively(&self) -> bool {
+        self.bar.is_some()
+    }
+
+    /// A line that stays.
+    pub(crate) fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| self.output.note(text)),
+            None => self.output.note(text),
+        }
+    }
+
+    /// What goes on now: redrawn on a terminal; elsewhere printed where `lasting` and new.
+    pub(crate) fn now(&mut self, text: &str, lasting: bool) {
+        match &self.bar {
+            Some(bar) => bar.set_message(crate::diagnostic::printable(text)),
+            None if lasting && text != self.last => self.output.note(text),
+            None => {}
+        }
+        text.clone_into(&mut self.last);
+    }
+
+    /// Progress of an environment.
+    pub(crate) fn environment(&mut self, progress: &pyenv::Progress) {
+        match progress {
+            pyenv::Progress::Waiting(Some(owner)) => {
+                self.now(
+                    &format!("another dlrun makes this environment (pid {} on {})", owner.pid, owner.host),
+                    true,
+                );
+            }
+            pyenv::Progress::Waiting(None) => self.now("another dlrun makes this environment", true),
+            pyenv::Progress::Creating => self.now("environment: making an empty one", true),
+            pyenv::Progress::Installing(line) => {
+                // pip tells hundreds of lines; elsewhere than on a terminal its milestones are enough.
+                let milestone =
+                    ["Collecting", "Installing", "Successfully"].iter().any(|word| line.starts_with(word));
+                self.now(&format!("environment: {line}"), milestone);
+            }
+            pyenv::Progress::Finishing => self.now("environment: ready", true),
+        }
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Follows a job's output from outside and tells epochs as they end.
+pub(crate) struct Epochs {
+    path: PathBuf,
+    offset: u64,
+    follower: Option<Follower>,
+    told: u64,
+    buffer: Vec<u8>,
+}
+
+impl Epochs {
+    pub(crate) fn new(path: PathBuf, pattern: Option<&TimingPattern>) -> Self {
+        Self { path, offset: 0, follower: Follower::new(pattern).ok(), told: 0, buffer: vec![0; 64 << 10] }
+    }
+
+    /// Reads what is new and tells the epochs that ended.
+    pub(crate) fn tell(&mut self, display: &Display) {
+        let Some(follower) = &mut self.follower else { return };
+        let Ok(file) = File::open(&self.path) else { return };
+        while let Ok(read @ 1..) = file.read_at(&mut self.buffer, self.offset) {
+            self.offset += read as u64;
+            follower.feed(&self.buffer[..read], Some(now_ms()));
+        }
+        let progress = follower.progress();
+        let new = usize::try_from(progress.epochs_completed - self.told).unwrap_or(usize::MAX);
+        let of = progress.epochs_announced.map(|of| format!("/{of}")).unwrap_or_default();
+        for epoch in progress.epochs.iter().skip(progress.epochs.len().saturating_sub(new)) {
+            display.line(&epoch_line(epoch, &of));
+        }
+        self.told = progress.epochs_completed;
+    }
+}
+
+fn epoch_line(epoch: &Epoch, of: &str) -> String {
+    let seconds =
+        epoch.seconds().map(|seconds| format!("  {}", display_seconds(seconds))).unwrap_or_default();
+    let metrics: String =
+        epoch.metrics.iter().take(4).map(|(name, value)| format!("  {name} {value:.4}")).collect();
+    format!("epoch {}{of}{seconds}{metrics}", epoch.epoch)
+}

@@ -1,0 +1,179 @@
+//! What every verb starts from: settings, names of host and user, the state directory, its index, the schedulers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::unistd::{User, gethostname, getuid};
+
+use super::args::Global;
+use super::error::{Error, Kind};
+use super::output::Output;
+use crate::config::{Defaults, Fragment, Key, Origin, Settings};
+use crate::job::SchedulerKind;
+use crate::rundir::{RunDirError, StateDir};
+use crate::scheduler::{Scheduler, local::Local, slurm::Slurm};
+
+const SITE_DIR: &str = "/etc/dlrun";
+/// Configuration files beyond this size are refused.
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
+/// How long the state directory may take to answer: a dead NFS server must not hold a login shell for ever.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One command's surroundings.
+pub(crate) struct Session {
+    pub(crate) output: Output,
+    pub(crate) settings: Settings,
+    pub(crate) host: String,
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// An XDG base directory: absolute, or it does not count (XDG Base Directory Specification 0.8).
+fn base_dir(name: &str, below_home: &str) -> Option<PathBuf> {
+    let named = variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    named.or_else(|| Some(PathBuf::from(variable("HOME")?).join(below_home)))
+}
+
+impl Session {
+    /// Reads the layers of the configuration. `flags` are settings given on the command line.
+    pub(crate) fn open(global: &Global, scheduler: Option<&str>) -> Result<Self, Error> {
+        let output = Output::new(global.json);
+        let mut fragments = Vec::new();
+        for path in config_files() {
+            fragments.extend(read_fragment(&path, &output)?);
+        }
+        fragments.push(Fragment::from_environment(variable));
+        fragments.push(flags(global, scheduler)?);
+        for fragment in &fragments {
+            if let Some(problem) = fragment.errors.first() {
+                return Err(Error::new(Kind::Config, problem.message.clone()));
+            }
+        }
+        let defaults =
+            Defaults { state_dir: base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("dlrun")) };
+        let settings = Settings::merge(&defaults, &fragments).map_err(|error| {
+            Error::new(Kind::Config, error).hinted("set HOME, or name one with `--state-dir`")
+        })?;
+        Ok(Self { output, settings, host: hostname() })
+    }
+
+    /// The state directory, made where it is missing.
+    pub(crate) fn state(&self) -> Result<StateDir, Error> {
+        let path = self.settings.state_dir().to_owned();
+        within(PATIENCE, &path.clone(), move || StateDir::create(&path))
+    }
+
+    /// Slurm as the settings name it.
+    pub(crate) fn slurm(&self) -> Slurm {
+        Slurm::new(self.settings.slurm_bin_dir().map(Path::to_owned), self.settings.slurm_timeout())
+    }
+
+    /// The scheduler of a kind that was resolved.
+    pub(crate) fn scheduler(&self, kind: SchedulerKind) -> Result<Box<dyn Scheduler>, Error> {
+        match kind {
+            SchedulerKind::Slurm => Ok(Box::new(self.slurm())),
+            SchedulerKind::Local | SchedulerKind::Auto => {
+                let settings = &self.settings;
+                let dlrun = std::env::current_exe()?;
+                Ok(Box::new(Local::new(&self.host, dlrun, settings.state_dir(), settings.local_lock_dir())))
+            }
+        }
+    }
+}
+
+/// Waits for an answer of the state directory, but not for ever.
+fn within<T: Send + 'static>(
+    patience: Duration,
+    path: &Path,
+    work: impl FnOnce() -> Result<T, RunDirError> + Send + 'static,
+) -> Result<T, Error> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(work()));
+    match receiver.recv_timeout(patience) {
+        Ok(result) => result.map_err(Error::from),
+        Err(_) => {
+            let seconds = patience.as_secs();
+            let message =
+                format!("the state directory `{}` gave no answer within {seconds} s", path.display());
+            Err(Error::new(Kind::TryAgain, message)
+                .hinted("its file system may hang; `--state-dir` names another"))
+        }
+    }
+}
+
+fn flags(global: &Global, scheduler: Option<&str>) -> Result<Fragment, Error> {
+    let mut fragment = Fragment::default();
+    let mut set = |name: &str, value: &str, flag: &str| {
+        if let Some(key) = Key::named(name) {
+            fragment.add(key, value, Origin::Flag { flag: flag.to_owned() });
+        }
+    };
+    if let Some(dir) = &global.state_dir {
+        set("state_dir", &std::path::absolute(dir)?.to_string_lossy(), "--state-dir");
+    }
+    if let Some(kind) = scheduler {
+        set("scheduler.kind", kind, "--scheduler");
+    }
+    Ok(fragment)
+}
+
+/// Site file, site drop-ins by name, user file.
+fn config_files() -> Vec<PathBuf> {
+    let site = Path::new(SITE_DIR);
+    let mut files = vec![site.join("dlrun.toml")];
+    if let Ok(entries) = fs::read_dir(site.join("conf.d")) {
+        let mut dropped: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        dropped.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+        dropped.sort();
+        files.extend(dropped);
+    }
+    files.extend(base_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("dlrun/dlrun.toml")));
+    files
+}
+
+fn read_fragment(path: &Path, output: &Output) -> Result<Option<Fragment>, Error> {
+    use std::io::Read;
+    let mut text = String::new();
+    let read =
+        fs::File::open(path).and_then(|file| file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text));
+    match read {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            return Err(Error::new(Kind::Config, format!("cannot read `{}`: {error}", path.display())));
+        }
+        Ok(bytes) if bytes as u64 > MAX_CONFIG_BYTES => {
+            return Err(Error::new(Kind::Config, format!("`{}` is larger than 1 MiB", path.display())));
+        }
+        Ok(_) => {}
+    }
+    let fragment = Fragment::from_toml(path, &text);
+    if !fragment.errors.is_empty() {
+        return Err(Error::in_file(Kind::Config, &path.to_string_lossy(), &text, fragment.errors));
+    }
+    for problem in &fragment.unknown {
+        let line = problem.position(&text).map_or(0, |(line, _)| line);
+        let hint = problem.hint.as_deref().unwrap_or_default();
+        output.warning(&format!("{}:{line}: {}; {hint}", path.display(), problem.message));
+    }
+    Ok(Some(fragment))
+}
+
+/// This machine's name.
+pub(crate) fn hostname() -> String {
+    gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_else(|| "localhost".to_owned())
+}
+
+/// Login name of the user, or the number where the number has no name.
+pub(crate) fn user_name() -> String {
+    User::from_uid(getuid()).ok().flatten().map_or_else(|| getuid().to_string(), |user| user.name)
+}
+
+/// The clock, in Unix milliseconds UTC.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

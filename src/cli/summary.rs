@@ -1,0 +1,171 @@
+//! What is known of a run, for people and for programs.
+
+use comfy_table::{Table, presets};
+use serde_json::{Value, json};
+
+use super::track::Tracked;
+use super::when::{local_time, seconds_between};
+use crate::record::{EpochSummary, ExitStatus, NodeRecord, NodeState, Usage, summarise_epochs};
+use crate::rundir::StateDir;
+use crate::units::{Bytes, display_seconds};
+
+/// The usage of all nodes together.
+fn usage(tracked: &Tracked) -> Usage {
+    let mut nodes = tracked.reading.outcome.nodes.iter();
+    let mut usage = nodes.next().map(|node| node.usage).unwrap_or_default();
+    nodes.for_each(|node| usage.add_node(&node.usage));
+    usage
+}
+
+/// The node whose epochs stand for the run: the first by name that recognised any.
+fn timed_node(tracked: &Tracked) -> Option<&NodeRecord> {
+    let nodes = &tracked.reading.outcome.nodes;
+    nodes.iter().find(|node| node.progress.epochs_completed > 0).or_else(|| nodes.first())
+}
+
+fn epochs(tracked: &Tracked) -> Option<EpochSummary> {
+    summarise_epochs(&timed_node(tracked)?.progress, tracked.record.workload.samples)
+}
+
+/// The run as JSON: what was submitted, its status, what follows from the measurements, and the nodes' records.
+pub(crate) fn to_json(tracked: &Tracked, state: &StateDir) -> Value {
+    let Tracked { record, status, reading } = tracked;
+    json!({
+        "run": record,
+        "status": status,
+        "attempt": reading.attempt.map(|attempt| attempt.attempt),
+        "summary": { "epochs": epochs(tracked), "usage": usage(tracked) },
+        "nodes": reading.outcome.nodes,
+        "unreadable": reading.notes,
+        "records": state.path().join("runs").join(record.run_id.as_str()),
+    })
+}
+
+fn exit_text(exit: ExitStatus) -> String {
+    match exit {
+        ExitStatus::Code(code) => format!("exit code {code}"),
+        ExitStatus::Signal(signal) => match nix::sys::signal::Signal::try_from(signal) {
+            Ok(name) => format!("{name} (exit code {})", 128 + signal),
+            Err(_) => format!("signal {signal}"),
+        },
+    }
+}
+
+/// The run as a table.
+pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
+    let Tracked { record, status, reading } = tracked;
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let mut row = |name: &str, value: String| {
+        table.add_row([name.to_owned(), value]);
+    };
+    row("run", record.run_id.to_string());
+    row("name", record.name.clone());
+    row("state", state_text(tracked));
+    let job = record.job_id.as_ref().map_or_else(|| "no job id".to_owned(), |job| format!("job {job}"));
+    row("scheduler", format!("{}, {job}", record.scheduler.as_str()));
+    row(
+        "submitted",
+        format!("{} by {} on {}", local_time(record.submitted_at_ms), record.user, record.submit_host),
+    );
+    if let Some(started) = status.started_at_ms {
+        let waited = display_seconds(seconds_between(record.submitted_at_ms, started));
+        row("started", format!("{} (waited {waited})", local_time(started)));
+    }
+    if let (Some(started), Some(ended)) = (status.started_at_ms, status.ended_at_ms) {
+        row(
+            "ended",
+            format!("{} (ran {})", local_time(ended), display_seconds(seconds_between(started, ended))),
+        );
+    }
+    if let Some(attempt) = reading.attempt.filter(|attempt| attempt.attempt > 0) {
+        row("attempt", format!("{} (it was requeued)", attempt.attempt + 1));
+    }
+    timing_rows(tracked, &mut row);
+    usage_rows(tracked, &mut row);
+    if let Some(output) = &record.output {
+        row("output", output.clone());
+    }
+    row("records", state.path().join("runs").join(record.run_id.as_str()).display().to_string());
+    let mut text = table.trim_fmt();
+    text.push('\n');
+    text.push_str(&remarks(tracked));
+    text
+}
+
+fn state_text(tracked: &Tracked) -> String {
+    let status = &tracked.status;
+    let exit = status.exit.filter(|exit| !exit.is_success()).map(exit_text);
+    let words: Vec<String> = exit.into_iter().chain(status.reason.clone()).collect();
+    if words.is_empty() {
+        status.state.to_string()
+    } else {
+        format!("{} ({})", status.state, words.join("; "))
+    }
+}
+
+fn timing_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
+    let Some(node) = timed_node(tracked) else { return };
+    let progress = &node.progress;
+    let planned = progress.epochs_announced.or(tracked.record.workload.epochs);
+    let of = planned.map(|planned| format!(" of {planned}")).unwrap_or_default();
+    row("epochs", format!("{}{of}", progress.epochs_completed));
+    let Some(summary) = epochs(tracked) else { return };
+    row("epoch", display_seconds(summary.steady_seconds));
+    if let Some(rate) = summary.samples_per_second {
+        row("samples/s", format!("{rate:.0}"));
+    }
+    if let Some(overhead) = summary.first_overhead_seconds {
+        let sign = if overhead < 0.0 { "-" } else { "+" };
+        row("first epoch", format!("{sign}{} against the later ones", display_seconds(overhead.abs())));
+    }
+    let metrics: Vec<String> =
+        progress.last_metrics.iter().take(6).map(|(name, value)| format!("{name} {value:.4}")).collect();
+    if !metrics.is_empty() {
+        row("metrics", metrics.join(", "));
+    }
+}
+
+fn usage_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
+    let usage = usage(tracked);
+    let nodes = tracked.reading.outcome.nodes.len();
+    let over = if nodes > 1 { format!(", {nodes} nodes") } else { String::new() };
+    if let (Some(cpu), Some(busy)) = (usage.cpu_seconds(), usage.cpus_busy()) {
+        row("CPU", format!("{} of CPU time, {busy:.2} CPUs busy on average{over}", display_seconds(cpu)));
+    }
+    if let Some(peak) = usage.mem_peak_bytes {
+        row("memory", format!("{} at most{}", Bytes(peak), if nodes > 1 { " on one node" } else { "" }));
+    }
+    if let (Some(read), Some(written)) = (usage.io_read_bytes, usage.io_write_bytes) {
+        row("I/O", format!("{} read, {} written", Bytes(read), Bytes(written)));
+    }
+}
+
+/// What a reader must know to trust the figures: holes, what could not be measured, what could not be read.
+fn remarks(tracked: &Tracked) -> String {
+    let mut lines = Vec::new();
+    for node in &tracked.reading.outcome.nodes {
+        let name = &node.key.node;
+        if node.state == NodeState::Interrupted {
+            lines.push(format!("{name}: the supervisor was killed, the record ends there"));
+        }
+        for gap in &node.gaps {
+            let length = display_seconds(seconds_between(gap.from_ms, gap.to_ms));
+            lines.push(format!(
+                "{name}: no samples for {length} from {}: {}",
+                local_time(gap.from_ms),
+                gap.why
+            ));
+        }
+        lines.extend(
+            node.missing.iter().map(|missing| format!("{name}: no {}: {}", missing.what, missing.why)),
+        );
+    }
+    lines.extend(
+        tracked.reading.notes.iter().map(|note| format!("{} cannot be read: {}", note.what, note.why)),
+    );
+    if tracked.status.state.is_final() && tracked.reading.outcome.nodes.is_empty() {
+        lines.push("nothing was measured: dlrun did not run on the nodes".to_owned());
+    }
+    lines.iter().map(|line| format!("note: {line}\n")).collect()
+}

@@ -1,0 +1,249 @@
+//! Brings the index up to date with files and schedulers, and finds runs by what people type.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::error::{Error, Kind};
+use super::session::{Session, now_ms};
+use crate::job::{JobState, RunId, SchedulerKind};
+use crate::record::{NodeRecord, QueueEntry, RunRecord, Status, decode_segment, resolve};
+use crate::rundir::{Reading, RunDir, StateDir};
+use crate::scheduler::JobRef;
+use crate::store::{Found, Segment, Store, StoreError, Writer};
+
+/// A run as just seen.
+#[derive(Debug, Clone)]
+pub(crate) struct Tracked {
+    pub(crate) record: RunRecord,
+    pub(crate) status: Status,
+    pub(crate) reading: Reading,
+}
+
+/// A run of which nothing was heard for so long is not asked about any more unless it is named, in milliseconds.
+const FORGET_AFTER_MS: u64 = 14 * 86_400_000;
+
+/// State directory and index together.
+pub(crate) struct Tracker<'a> {
+    session: &'a Session,
+    pub(crate) state: StateDir,
+    pub(crate) store: Store,
+    warned: BTreeSet<&'static str>,
+}
+
+impl<'a> Tracker<'a> {
+    /// Opens the index; one that is damaged or cannot be written is made anew, in memory if need be: it holds nothing
+    /// that the files do not.
+    pub(crate) fn open(session: &'a Session) -> Result<Self, Error> {
+        let state = session.state()?;
+        let store = open_index(session, &state)?;
+        Ok(Self { session, state, store, warned: BTreeSet::new() })
+    }
+
+    /// Takes in runs that came to be without this index: on another machine, or through `dlrun render`.
+    pub(crate) fn discover(&mut self) -> Result<(), Error> {
+        let known = self.store.known_runs()?;
+        let new: Vec<RunId> = self.state.runs()?.filter(|run_id| !known.contains(run_id)).collect();
+        self.take_in(&new)
+    }
+
+    /// Makes the index anew from the files; returns the number of runs.
+    pub(crate) fn reindex(&mut self) -> Result<usize, Error> {
+        self.store.write(|writer| writer.clear())?;
+        let all: Vec<RunId> = self.state.runs()?.collect();
+        self.take_in(&all)?;
+        Ok(all.len())
+    }
+
+    fn take_in(&mut self, run_ids: &[RunId]) -> Result<(), Error> {
+        let state = &self.state;
+        // A few hundred runs a transaction: quick, and an interruption loses little.
+        for some in run_ids.chunks(500) {
+            self.store.write(|writer| {
+                for run_id in some {
+                    let Ok(run) = state.run(run_id) else { continue };
+                    let Ok(record) = run.read_run() else { continue };
+                    writer.upsert_run(&record)?;
+                    let reading = ingest(writer, &run, true)?;
+                    writer.set_status(run_id, &resolve(&reading.outcome, None))?;
+                }
+                Ok::<(), StoreError>(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The run that `text` means.
+    pub(crate) fn find(&mut self, text: &str) -> Result<RunId, Error> {
+        self.discover()?;
+        match self.store.find(text)? {
+            Found::One(run_id) => Ok(run_id),
+            Found::None => {
+                let error = Error::new(Kind::Missing, format!("there is no run `{text}`"));
+                Err(error.hinted("`dlrun list` shows the runs; a run is named by its id's beginning, its name or its job id"))
+            }
+            Found::Ambiguous(run_ids) => {
+                let some: Vec<String> = run_ids.iter().take(5).map(ToString::to_string).collect();
+                let error = Error::new(Kind::Missing, format!("`{text}` may mean {} runs", run_ids.len()));
+                Err(error.hinted(format!("write more of the id: {}", some.join(", "))))
+            }
+        }
+    }
+
+    /// Looks at every run that may still change.
+    pub(crate) fn refresh_unfinished(&mut self, history: bool) -> Result<(), Error> {
+        self.discover()?;
+        let oldest = now_ms().saturating_sub(FORGET_AFTER_MS);
+        let rows = self.store.unfinished()?;
+        let due = rows
+            .into_iter()
+            .filter(|row| row.status.state != JobState::Unknown || row.record.submitted_at_ms >= oldest);
+        let run_ids: Vec<RunId> = due.map(|row| row.record.run_id).collect();
+        self.refresh(&run_ids, history).map(drop)
+    }
+
+    /// Looks at `run_ids`: their files, and their schedulers with one question each.
+    pub(crate) fn refresh(&mut self, run_ids: &[RunId], history: bool) -> Result<Vec<Tracked>, Error> {
+        let mut seen = Vec::new();
+        for run_id in run_ids {
+            let run = self.state.run(run_id)?;
+            let mut record = run.read_run()?;
+            let reading = run.newest_outcome(0)?;
+            recover_job_id(&mut record, &reading, &run);
+            seen.push((run, record, reading));
+        }
+        let entries = self.ask(&seen, history);
+        let mut tracked = Vec::new();
+        for (run, record, reading) in seen {
+            let status = resolve(&reading.outcome, entries.get(run.run_id()));
+            tracked.push((run, Tracked { record, status, reading }));
+        }
+        let written = self.store.write(|writer| {
+            for (run, tracked) in &tracked {
+                writer.upsert_run(&tracked.record)?;
+                // The series of a run that goes on grows yet; it is taken in when the run is over.
+                ingest(writer, run, tracked.status.state.is_final())?;
+                writer.set_status(run.run_id(), &tracked.status)?;
+            }
+            Ok::<(), StoreError>(())
+        });
+        if let Err(error) = written {
+            self.warn("index", &format!("the index was not brought up to date: {error}"));
+        }
+        Ok(tracked.into_iter().map(|(_, tracked)| tracked).collect())
+    }
+
+    fn ask(&mut self, seen: &[(RunDir, RunRecord, Reading)], history: bool) -> BTreeMap<RunId, QueueEntry> {
+        let mut entries = BTreeMap::new();
+        for kind in [SchedulerKind::Slurm, SchedulerKind::Local] {
+            let jobs: Vec<JobRef> = seen
+                .iter()
+                .filter(|(_, record, _)| record.scheduler == kind)
+                .filter_map(|(run, record, _)| job_ref(run, record))
+                .collect();
+            if jobs.is_empty() {
+                continue;
+            }
+            let Ok(scheduler) = self.session.scheduler(kind) else { continue };
+            match scheduler.queue(&jobs) {
+                Ok(found) => entries.extend(found),
+                Err(error) => {
+                    let why = crate::diagnostic::chain(&error).join(": ");
+                    self.warn(kind.as_str(), &format!("states come from the runs' own marks alone: {why}"));
+                }
+            }
+            if history {
+                let forgotten: Vec<JobRef> =
+                    jobs.into_iter().filter(|job| !entries.contains_key(&job.run_id)).collect();
+                match scheduler.history(&forgotten) {
+                    Ok(found) => entries.extend(found),
+                    Err(error) => self.warn("history", &crate::diagnostic::chain(&error).join(": ")),
+                }
+            }
+        }
+        entries
+    }
+
+    fn warn(&mut self, topic: &'static str, text: &str) {
+        if self.warned.insert(topic) {
+            self.session.output.warning(text);
+        }
+    }
+}
+
+fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
+    let path = state.index_path()?;
+    match Store::open(&path) {
+        Ok(store) => Ok(store),
+        Err(StoreError::Damaged { .. }) => {
+            let aside = Store::set_aside(&path)?;
+            session.output.warning(&format!(
+                "the index was damaged; it is kept as `{}` and made anew",
+                aside.display()
+            ));
+            Ok(Store::open(&path)?)
+        }
+        Err(error @ (StoreError::Newer { .. } | StoreError::Foreign { .. } | StoreError::NotOurs { .. })) => {
+            Err(error.into())
+        }
+        Err(error) => {
+            session.output.warning(&format!("the index cannot be used, so it is made in memory: {error}"));
+            Ok(Store::in_memory()?)
+        }
+    }
+}
+
+/// What a scheduler must know of a run; `None` where it never got a job id.
+pub(crate) fn job_ref(run: &RunDir, record: &RunRecord) -> Option<JobRef> {
+    Some(JobRef {
+        run_id: record.run_id.clone(),
+        job_id: record.job_id.clone()?,
+        name: record.name.clone(),
+        submitted_at_ms: record.submitted_at_ms,
+        submit_host: record.submit_host.clone(),
+        run_dir: run.path().to_owned(),
+    })
+}
+
+/// A client that was killed between handing over and writing down left no job id; the job itself knows it.
+fn recover_job_id(record: &mut RunRecord, reading: &Reading, run: &RunDir) {
+    if record.job_id.is_some() {
+        return;
+    }
+    let outcome = &reading.outcome;
+    let marks = outcome.start.iter().chain(&outcome.end).find_map(|mark| mark.job_id.clone());
+    let nodes = || outcome.nodes.iter().find_map(|node| node.job_id.clone());
+    if let Some(job_id) = marks.filter(|job_id| !job_id.0.is_empty()).or_else(nodes) {
+        let file = format!("{}-{job_id}.out", record.name);
+        record.output.get_or_insert_with(|| format!("{}/{file}", record.workdir));
+        record.job_id = Some(job_id);
+        // Found again next time where it cannot be written down.
+        let _ = run.write_run(record);
+    }
+}
+
+/// Takes what a run's files hold into the index, with or without the series; returns the newest attempt.
+fn ingest(writer: &Writer<'_>, run: &RunDir, series: bool) -> Result<Reading, StoreError> {
+    let mut newest = Reading::default();
+    for attempt in run.attempts().unwrap_or_default() {
+        let reading = run.outcome(attempt);
+        writer.ingest_attempt(run.run_id(), attempt.element, attempt.attempt, &reading.outcome)?;
+        for node in reading.outcome.nodes.iter().filter(|_| series) {
+            ingest_segments(writer, run, node)?;
+        }
+        newest = reading;
+    }
+    Ok(newest)
+}
+
+/// Segments never change. A damaged one is passed over; the file stays.
+fn ingest_segments(writer: &Writer<'_>, run: &RunDir, node: &NodeRecord) -> Result<(), StoreError> {
+    let Ok(dir) = run.node_dir(&node.key) else { return Ok(()) };
+    for seq in dir.segments().unwrap_or_default() {
+        let Ok(bytes) = dir.read_segment(seq) else { continue };
+        let Ok(samples) = decode_segment(&bytes) else { continue };
+        let (Some(first), Some(last)) = (samples.first(), samples.last()) else { continue };
+        let samples = u32::try_from(samples.len()).unwrap_or(u32::MAX);
+        let segment = Segment { seq, t0_ms: first.at_ms, t1_ms: last.at_ms, samples, bytes: &bytes };
+        writer.ingest_segment(&node.key, segment)?;
+    }
+    Ok(())
+}
