@@ -68,14 +68,28 @@ impl Display {
             }
             pyenv::Progress::Waiting(None) => self.now("another dlrun makes this environment", true),
             pyenv::Progress::Creating => self.now("environment: making an empty one", true),
-            pyenv::Progress::Installing(line) => {
-                // pip tells hundreds of lines; elsewhere than on a terminal its milestones are enough.
-                let milestone =
-                    ["Collecting", "Installing", "Successfully"].iter().any(|word| line.starts_with(word));
-                self.now(&format!("environment: {line}"), milestone);
-            }
+            pyenv::Progress::Installing(line) => self.installing(line),
             pyenv::Progress::Finishing => self.now("environment: ready", true),
         }
+    }
+
+    /// pip tells hundreds of lines. A terminal shows each for its moment, a log only what takes long.
+    fn installing(&mut self, line: &str) {
+        let line = line.split(" (from ").next().unwrap_or(line);
+        let Some((milestone, packages)) =
+            line.split_once(": ").filter(|(word, _)| word.starts_with("Installing"))
+        else {
+            match line.strip_prefix("Successfully installed ") {
+                Some(packages) => {
+                    let count = packages.split_whitespace().count();
+                    self.now(&format!("environment: installed {count} packages"), true);
+                }
+                None => self.now(&format!("environment: {line}"), line.starts_with("Collecting")),
+            }
+            return;
+        };
+        let count = packages.split(", ").count();
+        self.now(&format!("environment: {} ({count})", milestone.to_lowercase()), true);
     }
 }
 

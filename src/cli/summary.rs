@@ -149,6 +149,10 @@ fn remarks(tracked: &Tracked) -> String {
         if node.state == NodeState::Interrupted {
             lines.push(format!("{name}: the supervisor was killed, the record ends there"));
         }
+        if node.state == NodeState::Running && tracked.status.state.is_final() {
+            let last = local_time(node.updated_at_ms);
+            lines.push(format!("{name}: the end was not recorded, the figures are those of {last}"));
+        }
         for gap in &node.gaps {
             let length = display_seconds(seconds_between(gap.from_ms, gap.to_ms));
             lines.push(format!(

@@ -119,7 +119,9 @@ pub struct Plan {
     pub dlrun: String,
     /// Every choice.
     pub decisions: Vec<Decision>,
-    /// What the user should know before the job waits.
+    /// What the user should know before the job waits. It depends on who looks and when, so it is no part of the plan
+    /// that travels.
+    #[serde(skip)]
     pub warnings: Vec<String>,
 }
 

@@ -192,17 +192,10 @@ impl Resolver<'_> {
             self.reject("container", no_container);
             return None;
         };
-        let state = if python.ready {
-            "is there already"
-        } else {
-            "will be made on this machine before the job is handed over"
-        };
         let version =
             python.version.as_ref().map(|version| format!(" with Python {version}")).unwrap_or_default();
-        let why = format!(
-            "{no_container}; `[python] requirements` is given; {}{version} {state}",
-            python.dir.display()
-        );
+        let why =
+            format!("{no_container}; `[python] requirements` is given: {}{version}", python.dir.display());
         self.decide("environment", "python environment", why);
         self.reject("container", no_container);
         self.reject("host", "its packages need not be those of `requirements`");

@@ -53,8 +53,10 @@ export DLRUN_ATTEMPT=${DLRUN_ATTEMPT:-${SLURM_RESTART_COUNT:-0}}
 export DLRUN_JOB_ID=${SLURM_JOB_ID:-${DLRUN_JOB_ID:-}}
 export DLRUN_NODE=${SLURMD_NODENAME:-$(uname -n)}
 if [ -z "${DLRUN_RUN_ID:-}" ] && [ -n "$dlrun" ]; then
-    # Came through `dlrun render`: this job gets its run id here.
-    DLRUN_RUN_ID=$(timeout -k 1 20 "$dlrun" exec --mint)
+    # Came through `dlrun render`: this job gets its run id here, unless the state directory hangs.
+    exec 9< <("$dlrun" exec --mint < /dev/null)
+    read -r -t 20 -u 9 DLRUN_RUN_ID
+    exec 9<&-
 fi
 export DLRUN_RUN_ID=${DLRUN_RUN_ID:-}
 "#;

@@ -29,7 +29,13 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
     let argv: Vec<String> = argv.iter().map(|word| word.replace(run_id.as_str(), "RUN")).collect();
     let shown: Vec<String> = argv.iter().map(|word| shell_word(word)).collect();
     let text = format!("{}  submit by: {}\n", describe(&job.plan), shown.join(" "));
-    session.output.result("plan", &json!({ "plan": job.plan, "submit_command": argv }), &text)?;
+    let value = json!({
+        "plan": job.plan,
+        "warnings": job.plan.warnings,
+        "python_environment_ready": job.python.as_ref().map(|python| python.ready),
+        "submit_command": argv,
+    });
+    session.output.result("plan", &value, &text)?;
     Ok(0)
 }
 
