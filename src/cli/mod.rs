@@ -24,12 +24,10 @@ use session::Session;
 /// Runs one command line; returns the exit code.
 #[must_use]
 pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
-    let cli = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.collect();
+    let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { Kind::Usage as u8 } else { 0 };
-        }
+        Err(error) => return not_parsed(&error, arguments.iter().any(|argument| argument == "--json")),
     };
     crate::logging::start(cli.global.verbose);
     let output = Output::new(cli.global.json);
@@ -40,6 +38,19 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
             error.kind as u8
         }
     }
+}
+
+/// Help and version are results; anything else is a usage error, for programs too.
+fn not_parsed(error: &clap::Error, json: bool) -> u8 {
+    if error.use_stderr() && json {
+        let text = error.render().to_string();
+        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let usage = Error::new(Kind::Usage, message).hinted("`dlrun --help` lists the verbs and options");
+        Output::new(true).failure("dlrun", &usage);
+        return Kind::Usage as u8;
+    }
+    let _ = error.print();
+    if error.use_stderr() { Kind::Usage as u8 } else { 0 }
 }
 
 fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {

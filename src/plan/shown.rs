@@ -10,8 +10,13 @@ pub fn describe(plan: &Plan) -> String {
     let width = plan.decisions.iter().map(|decision| decision.what.len()).max().unwrap_or(0);
     let mut shown = format!("plan for {}\n", plan.job_file);
     for decision in &plan.decisions {
-        let _ = writeln!(shown, "  {:width$}  {}", decision.what, decision.value);
-        let _ = writeln!(shown, "  {:width$}    because {}", "", decision.why);
+        // The reason stands beside a short value and below a long one.
+        if decision.value.len() + decision.why.len() < 80 {
+            let _ = writeln!(shown, "  {:width$}  {}  ({})", decision.what, decision.value, decision.why);
+        } else {
+            let _ = writeln!(shown, "  {:width$}  {}", decision.what, decision.value);
+            let _ = writeln!(shown, "  {:width$}    because {}", "", decision.why);
+        }
         for rejected in &decision.rejected {
             let _ = writeln!(shown, "  {:width$}    not {}: {}", "", rejected.value, rejected.why);
         }

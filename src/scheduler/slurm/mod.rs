@@ -90,13 +90,14 @@ impl Scheduler for Slurm {
 }
 
 /// Words by which Slurm's commands say that the controller or the database did not answer, as seen in 22.05 to 26.05.
-const UNREACHABLE: [&str; 7] = [
+const UNREACHABLE: [&str; 8] = [
     "Unable to contact slurm controller",
     "Socket timed out",
     "Connection refused",
     "Connection timed out",
     "Zero Bytes were transmitted",
-    "Unable to establish configuration source",
+    "establish configuration source",
+    "establish a configuration source",
     "Slurm backup controller in standby mode",
 ];
 
