@@ -426,3 +426,146 @@ fn shown_argv(argv: &[String]) -> String {
     };
     argv.iter().map(shown).collect::<Vec<_>>().join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::config::{Defaults, Fragment, Key};
+    use crate::plan::{PythonFacts, SlurmFacts};
+
+    fn facts() -> SiteFacts {
+        SiteFacts {
+            job_file: "/home/u/my job.toml".into(),
+            workdir: "/home/u".into(),
+            script: None,
+            env_file: None,
+            slurm: None,
+            container_runtime: None,
+            python: None,
+            cpus: Some(2),
+            dlrun: "/usr/bin/dlrun".into(),
+        }
+    }
+
+    fn with_slurm(environment: &[(&str, &str)]) -> SiteFacts {
+        let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        SiteFacts { slurm: Some(SlurmFacts { sbatch: "/usr/bin/sbatch".into(), environment }), ..facts() }
+    }
+
+    fn settings(set: &[(&str, &str, Origin)]) -> Settings {
+        let mut fragment = Fragment::default();
+        for (name, value, origin) in set {
+            fragment.add(Key::named(name).expect("a setting"), value, origin.clone());
+        }
+        let defaults = Defaults { state_dir: Some(PathBuf::from("/home/u/.local/state/dlrun")) };
+        Settings::merge(&defaults, &[fragment]).expect("settings")
+    }
+
+    fn resolved(lines: &str, settings: &Settings, facts: &SiteFacts) -> Result<Plan, Vec<Problem>> {
+        let spec =
+            crate::job::parse(&format!("[run]\ncommand = [\"true\"]\n{lines}")).expect("a valid job file");
+        resolve(&spec, settings, facts)
+    }
+
+    fn plan(lines: &str, facts: &SiteFacts) -> Plan {
+        resolved(lines, &settings(&[]), facts).expect("a plan")
+    }
+
+    fn problem(lines: &str, facts: &SiteFacts) -> String {
+        resolved(lines, &settings(&[]), facts).expect_err("a contradiction").remove(0).message
+    }
+
+    fn decision<'a>(plan: &'a Plan, what: &str) -> &'a Decision {
+        plan.decisions.iter().find(|decision| decision.what == what).expect("it is decided")
+    }
+
+    #[test]
+    fn a_found_scheduler_takes_the_job_and_none_is_said_loudly() {
+        assert_eq!(plan("", &with_slurm(&[])).scheduler, SchedulerKind::Slurm);
+        let local = plan("", &facts());
+        assert_eq!(local.scheduler, SchedulerKind::Local);
+        assert!(local.warnings[0].contains("THIS machine"), "{:?}", local.warnings);
+    }
+
+    #[test]
+    fn flag_beats_job_file_beats_setting() {
+        let flag = Origin::Flag { flag: "--scheduler".into() };
+        let file = Origin::File { path: "/etc/dlrun/dlrun.toml".into(), line: 1 };
+        let job = "[scheduler]\nkind = \"slurm\"\n";
+        let kind =
+            |settings: &Settings, job: &str| resolved(job, settings, &facts()).expect("a plan").scheduler;
+        assert_eq!(kind(&settings(&[("scheduler.kind", "local", flag)]), job), SchedulerKind::Local);
+        assert_eq!(kind(&settings(&[("scheduler.kind", "local", file.clone())]), job), SchedulerKind::Slurm);
+        assert_eq!(kind(&settings(&[("scheduler.kind", "slurm", file)]), ""), SchedulerKind::Slurm);
+    }
+
+    #[test]
+    fn the_file_name_becomes_a_usable_name() {
+        let name = |file: &str| plan("", &SiteFacts { job_file: file.into(), ..facts() }).name;
+        assert_eq!(name("/home/u/my job.toml"), "my-job");
+        assert_eq!(name("/home/u/..toml"), "job");
+        assert_eq!(name("/home/u/-.toml"), "job");
+    }
+
+    #[test]
+    fn auto_without_a_model_leaves_the_line_out_and_says_so() {
+        let plan = plan("[resources]\nmemory = \"auto\"\nwalltime = \"auto\"\n", &with_slurm(&[]));
+        assert_eq!((plan.resources.memory, plan.resources.walltime), (None, None));
+        assert!(decision(&plan, "memory").why.contains("performance model"));
+    }
+
+    #[test]
+    fn the_environment_is_explained_with_what_was_rejected() {
+        let python = PythonFacts {
+            dir: "/home/u/env".into(),
+            ready: false,
+            interpreter: "/usr/bin/python3".into(),
+            version: None,
+            requirements: "/home/u/requirements.txt".into(),
+        };
+        let plan = plan("", &SiteFacts { python: Some(python), ..facts() });
+        let decision = decision(&plan, "environment");
+        assert_eq!(decision.value, "python environment");
+        assert!(decision.why.contains("no container runtime"), "{}", decision.why);
+        assert_eq!(decision.rejected.len(), 2);
+    }
+
+    #[test]
+    fn contradictions_are_found_before_anything_is_queued() {
+        assert!(problem("[resources]\nnodes = 2\n", &with_slurm(&[])).contains("need a launcher"));
+        assert!(
+            problem("launcher = \"each\"\n[resources]\nnodes = 2\n", &facts())
+                .contains("a local job has one node")
+        );
+        assert!(problem("[timing]\nepoch = \"(\"\n", &facts()).contains("timing.epoch"));
+        assert!(
+            problem("[scheduler]\ndirectives = [\"--output=x\"]\n", &with_slurm(&[])).contains("dlrun's own")
+        );
+        assert!(
+            problem("[scheduler]\narguments = [\"--export\", \"A\"]\n", &with_slurm(&[]))
+                .contains("one word")
+        );
+        let long = format!("env = {{ A = \"{}\" }}\n", "x".repeat(MAX_PLAN_BYTES));
+        assert!(problem(&long, &facts()).contains("is the limit"));
+    }
+
+    #[test]
+    fn what_a_local_job_has_no_use_for_is_named() {
+        let plan = plan("[resources]\nqueue = \"gpu\"\nqos = \"long\"\ncpus_per_task = 64\n", &facts());
+        assert!(plan.warnings.iter().any(|warning| warning.contains("queue, qos")), "{:?}", plan.warnings);
+        assert!(
+            plan.warnings.iter().any(|warning| warning.contains("this machine has 2")),
+            "{:?}",
+            plan.warnings
+        );
+    }
+
+    #[test]
+    fn the_environment_that_slurm_listens_to_is_named_and_does_not_travel() {
+        let plan = plan("", &with_slurm(&[("SBATCH_PARTITION", "debug")]));
+        assert!(plan.warnings[0].contains("SBATCH_PARTITION=debug"), "{:?}", plan.warnings);
+        assert!(!plan.to_json().contains("SBATCH_PARTITION"));
+    }
+}

@@ -189,3 +189,42 @@ fn command(script: &mut String, plan: &Plan) {
     let words: Vec<String> = launch.iter().map(|word| quoted(word)).collect();
     let _ = writeln!(script, "launch=({})", words.join(" "));
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::command::Tool;
+
+    fn through_a_shell(text: &str) -> String {
+        let script = format!("printf %s {}", quoted(text));
+        Tool::new("bash").args(["-c", &script]).run().expect("bash runs").stdout
+    }
+
+    #[test]
+    fn hostile_words_survive_a_shell() {
+        for text in [
+            "",
+            "'",
+            "''",
+            "it's",
+            "$(touch /tmp/x) `id` ${HOME} !! \\",
+            "a\nb\n\n",
+            "#PBS -l x",
+            "é ü 漢",
+            "-n",
+        ] {
+            assert_eq!(through_a_shell(text), text);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn any_text_survives_a_shell(text in "[^\0]{0,60}") {
+            prop_assert_eq!(through_a_shell(&text), text);
+        }
+    }
+}
