@@ -10,12 +10,12 @@ use crate::job::{RunId, SchedulerKind};
 use crate::record::RunRecord;
 use crate::rundir::{RunDirError, StateDir};
 
-/// Makes a run id and its directory, or finds those that an earlier start of the same job made. `script` is the batch
-/// script as it runs, where it can be read.
+/// Makes a run id and its directory, or finds those that an earlier start of the same job made. `script` is kept as the
+/// run's batch script.
 ///
 /// # Errors
 /// When the state directory cannot be used, or the environment holds no plan.
-pub fn mint(context: &Context, bits: [u8; 10], hostname: &str) -> Result<RunId, MintError> {
+pub fn mint(context: &Context, bits: [u8; 10], hostname: &str, script: &str) -> Result<RunId, MintError> {
     let plan = context.plan.as_ref().ok_or(MintError::NoPlan)?;
     let state = StateDir::create(Path::new(&plan.state_dir))?;
     if context.attempt > 0
@@ -41,7 +41,7 @@ pub fn mint(context: &Context, bits: [u8; 10], hostname: &str) -> Result<RunId, 
         workload: plan.workload.clone(),
         dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    state.create_run(&record, &crate::scheduler::script::render(plan), &plan.to_json())?;
+    state.create_run(&record, script, &plan.to_json())?;
     Ok(run_id)
 }
 

@@ -6,7 +6,7 @@ use crate::cli::args::Exec;
 use crate::cli::error::{Error, Kind};
 use crate::cli::output::Output;
 use crate::cli::session::hostname;
-use crate::scheduler::local;
+use crate::scheduler::{local, script};
 use crate::supervise::{self, Context};
 
 /// Runs the verb; the exit code is the command's own.
@@ -15,7 +15,8 @@ pub(crate) fn run(output: Output, args: &Exec) -> Result<u8, Error> {
     if args.mint {
         let mut bits = [0; 10];
         getrandom::fill(&mut bits).map_err(|error| Error::new(Kind::Internal, error))?;
-        let run_id = supervise::mint(&context, bits, &hostname())
+        let script = context.plan.as_ref().map(script::render).unwrap_or_default();
+        let run_id = supervise::mint(&context, bits, &hostname(), &script)
             .map_err(|error| Error::new(Kind::CannotWrite, error))?;
         output.raw(format!("{run_id}\n").as_bytes())?;
         return Ok(0);
