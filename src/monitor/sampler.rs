@@ -184,8 +184,8 @@ fn system_value(name: SysconfVar, usual: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake_proc::{FakeProc, Process};
     use super::*;
+    use crate::monitor::fake_proc::{FakeProc, Process};
 
     const ROOT: Process =
         Process { pid: 100, group: 100, start: 1000, rss_pages: 3, user: 50, ..Process::NEW };

@@ -372,8 +372,8 @@ impl Tree {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake_proc::{FakeProc, Process};
     use super::*;
+    use crate::monitor::fake_proc::{FakeProc, Process};
 
     fn tree(proc: &FakeProc, supervisor: Option<u32>) -> Tree {
         let root =

@@ -125,8 +125,8 @@ fn median(values: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Epoch;
     use super::*;
+    use crate::record::Epoch;
 
     fn progress(seconds: &[f64]) -> Progress {
         let mut progress = Progress::default();
