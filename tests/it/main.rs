@@ -1,8 +1,11 @@
 //! The integration tests, one binary.
 
+mod help;
+mod layering;
 mod monitor;
 mod pyenv;
 mod records;
 mod rundir;
 mod store;
+mod support;
 mod timing;

@@ -1,0 +1,14 @@
+//! What the tests of the command line share: a private place with a cleared environment, fake schedulers, patience.
+
+pub(crate) mod env;
+pub(crate) mod fakes;
+pub(crate) mod wait;
+
+pub(crate) use env::{DLRUN, Done, TestEnv, python};
+pub(crate) use wait::{wait_for, wait_for_some};
+
+/// Says on standard error that a test did nothing, and why.
+pub(crate) fn skip(why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+}
