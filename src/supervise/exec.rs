@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::signal::kill;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::time::TimeVal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, pipe2};
 
 use super::context::{Context, INTERNAL};
 use super::handover::{Ended, Handover};
-use super::signals::{Event, Signals};
+use super::signals::{Echoes, Event, Signals, is_pending, is_task};
 use super::{now_ms, output};
 use crate::command::{CommandError, Destination, TrainingCommand, spawn_companion, spawn_training};
 use crate::monitor;
@@ -55,7 +55,8 @@ pub fn exec(argv: Vec<OsString>, context: Context) -> Result<ExitStatus, Command
         echo: output.echo,
         resumes: false,
     };
-    let mut supervisor = Supervisor { training: pid, signals, watcher: Watcher::new(handover) };
+    let mut supervisor =
+        Supervisor { training: pid, signals, echoes: Echoes::default(), watcher: Watcher::new(handover) };
     supervisor.watcher.start();
     Ok(supervisor.run())
 }
@@ -75,6 +76,7 @@ fn wait_plainly(pid: Pid) -> ExitStatus {
 struct Supervisor {
     training: Pid,
     signals: Signals,
+    echoes: Echoes,
     watcher: Watcher,
 }
 
@@ -100,9 +102,15 @@ impl Supervisor {
         exit
     }
 
-    /// Passes a signal on to the command's whole group, as a terminal would.
-    fn forward(&self, event: Event) {
-        if let Event::Forward(signal) = event {
+    /// Passes a signal on to the command's whole group, as a terminal would. A second SIGUSR1 would be a second
+    /// checkpoint, so what the command has already is not passed on.
+    fn forward(&mut self, event: Event) {
+        let Event::Signal { signal, by_slurm } = event else { return };
+        if self.echoes.is_echo(signal, by_slurm, Instant::now()) {
+            tracing::debug!(%signal, "the batch shell and Slurm both sent it");
+        } else if by_slurm && self.watcher.has_it_too(signal) {
+            tracing::debug!(%signal, "it came to every process");
+        } else {
             let _ = kill(Pid::from_raw(-self.training.as_raw()), signal);
         }
     }
@@ -162,6 +170,18 @@ impl Watcher {
         // A watcher that died at once has closed its end; SIGPIPE is ignored in Rust programs.
         if pipe.write_all(&line).and_then(|()| pipe.write_all(b"\n")).is_ok() {
             self.pipe = Some(pipe);
+        }
+    }
+
+    /// Says whether a signal from Slurm came to every process, and not only to the group of the batch shell. Which of
+    /// the two Slurm does depends on the signal, the step and the version. The watcher tells: it leads a group of its own
+    /// as the command does, and blocks the signals, so that they stay visible.
+    fn has_it_too(&self, signal: Signal) -> bool {
+        // One process is signalled after the other.
+        std::thread::sleep(Duration::from_millis(20));
+        match self.pid {
+            Some(pid) => is_pending(pid.as_raw(), signal),
+            None => is_task() || [Signal::SIGTERM, Signal::SIGCONT].contains(&signal),
         }
     }
 

@@ -1,8 +1,9 @@
 //! Signals as events: blocked, then read from a descriptor.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
@@ -24,8 +25,13 @@ const FORWARDED: [Signal; 7] = [
 pub(super) enum Event {
     /// A child ended (or the time is over).
     Look,
-    /// This signal is to be passed on.
-    Forward(Signal),
+    /// This signal may be the command's business.
+    Signal {
+        /// Which one.
+        signal: Signal,
+        /// Sent by Slurm itself, not by the batch shell or a user.
+        by_slurm: bool,
+    },
 }
 
 /// The supervisor's signals.
@@ -52,20 +58,54 @@ impl Signals {
             let signal = i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
             match signal {
                 Some(Signal::SIGCHLD) | None => events.push(Event::Look),
-                Some(signal) if came_to_all(info.ssi_pid) => {
-                    tracing::debug!(%signal, "the whole step has it already")
+                Some(signal) => {
+                    let by_slurm = name_of(info.ssi_pid).as_deref() == Some("slurmstepd");
+                    events.push(Event::Signal { signal, by_slurm });
                 }
-                Some(signal) => events.push(Event::Forward(signal)),
             }
         }
         events
     }
 }
 
-/// `slurmstepd` signals every process of a step by itself: the command has the signal already, and a second SIGUSR1
-/// would be a second checkpoint.
-fn came_to_all(sender: u32) -> bool {
-    fs::read_to_string(format!("/proc/{sender}/comm")).is_ok_and(|name| name.trim_end() == "slurmstepd")
+fn name_of(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
+}
+
+/// True where Slurm started this process itself, as a task of `srun`: no batch shell stands between.
+pub(super) fn is_task() -> bool {
+    name_of(std::os::unix::process::parent_id()).as_deref() == Some("slurmstepd")
+}
+
+/// True where `signal` waits in the process `pid`, which blocks it (`proc_pid_status(5)`).
+pub(super) fn is_pending(pid: i32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let set = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+    let bits = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+    bits >> (signal as i32 - 1) & 1 == 1
+}
+
+/// Finds the second half of a signal that came two ways: Slurm signals the group of the batch shell, to which we belong,
+/// and the shell passes on what it gets.
+#[derive(Debug, Default)]
+pub(super) struct Echoes {
+    unpaired: BTreeMap<Signal, (bool, Instant)>,
+}
+
+impl Echoes {
+    /// For so long one half waits for the other.
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    /// Says whether this one was heard the other way shortly before.
+    pub(super) fn is_echo(&mut self, signal: Signal, by_slurm: bool, now: Instant) -> bool {
+        let half = self.unpaired.remove(&signal);
+        let paired = half
+            .is_some_and(|(way, at)| way != by_slurm && now.saturating_duration_since(at) < Self::PATIENCE);
+        if !paired {
+            self.unpaired.insert(signal, (by_slurm, now));
+        }
+        paired
+    }
 }
 
 /// Blocks in this process what a batch system sends to all processes of a job: the watcher ends by itself, after the
@@ -73,4 +113,39 @@ fn came_to_all(sender: u32) -> bool {
 pub(super) fn ignore_all() {
     let set: SigSet = FORWARDED.into_iter().chain([Signal::SIGPIPE]).collect();
     let _ = set.thread_block();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_comes_two_ways_counts_once() {
+        let mut echoes = Echoes::default();
+        let start = Instant::now();
+        let mut is_echo = |signal, by_slurm, ms| {
+            echoes.is_echo(signal, by_slurm, start + Duration::from_millis(ms))
+        };
+        assert!(!is_echo(Signal::SIGUSR1, true, 0));
+        assert!(!is_echo(Signal::SIGTERM, false, 1), "another signal");
+        assert!(is_echo(Signal::SIGUSR1, false, 2));
+        assert!(!is_echo(Signal::SIGUSR1, false, 3), "the next one, to the batch shell alone");
+        assert!(!is_echo(Signal::SIGUSR1, false, 4), "and one more");
+        assert!(is_echo(Signal::SIGUSR1, true, 5), "the shell was quicker than Slurm");
+        assert!(!is_echo(Signal::SIGUSR1, true, 6));
+        assert!(!is_echo(Signal::SIGUSR1, false, 5_000), "long after");
+    }
+
+    #[test]
+    fn a_blocked_signal_waits() {
+        let signal = Signal::SIGUSR2;
+        SigSet::from_iter([signal]).thread_block().expect("it may be blocked");
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep is there");
+        let pid = i32::try_from(child.id()).expect("a pid");
+        assert!(!is_pending(pid, signal));
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).expect("it is ours");
+        assert!(is_pending(pid, signal) && !is_pending(pid, Signal::SIGUSR1));
+        child.kill().and_then(|()| child.wait()).expect("it ends");
+        SigSet::from_iter([signal]).thread_unblock().expect("it may be unblocked");
+    }
 }
