@@ -1,0 +1,118 @@
+//! A user's surroundings in a temporary directory: job files, commands of a scheduler that only pretends, a state
+//! directory. All of it goes away at the end.
+
+use std::error::Error;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use dlrun::pyenv;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::DLRUN;
+use crate::measure::quiet;
+
+/// What follows the directory of the pretended commands in `PATH`.
+const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+const TWO_NODES: &str = r#"
+name = "two-nodes"
+[run]
+command = ["python3", "train.py", "--epochs", "3"]
+env = { OMP_NUM_THREADS = "8" }
+launcher = "each"
+[resources]
+nodes = 2
+cpus_per_task = 8
+memory = "64GiB"
+walltime = "12h"
+"#;
+
+/// The surroundings.
+#[derive(Debug)]
+pub(crate) struct Site {
+    dir: TempDir,
+}
+
+impl Site {
+    /// Makes them on the disk of the build directory: a temporary file system would hide what writing costs.
+    pub(crate) fn new() -> Result<Self, Box<dyn Error>> {
+        let dir = tempfile::Builder::new().prefix("budgets-").tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+        let site = Self { dir };
+        fs::create_dir(site.path("bin"))?;
+        fs::write(site.path("train.py"), "")?;
+        fs::write(site.path("train.toml"), TWO_NODES)?;
+        site.command_script("sbatch", "echo 4711")?;
+        Ok(site)
+    }
+
+    /// A path below.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Makes a command that dlrun finds first.
+    pub(crate) fn command_script(&self, name: &str, body: &str) -> Result<(), Box<dyn Error>> {
+        let file = self.path("bin").join(name);
+        fs::write(&file, format!("#!/bin/sh\n{body}\n"))?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+        Ok(())
+    }
+
+    /// dlrun with these arguments, in these surroundings.
+    pub(crate) fn dlrun(&self, arguments: &[&str]) -> Command {
+        self.in_place(quiet(DLRUN), arguments)
+    }
+
+    /// One of the pretended commands.
+    pub(crate) fn pretended(&self, name: &str, arguments: &[&str]) -> Command {
+        self.in_place(quiet(&self.path("bin").join(name).to_string_lossy()), arguments)
+    }
+
+    /// A program that finds these surroundings in its environment and nothing else.
+    pub(crate) fn in_place(&self, mut command: Command, arguments: &[&str]) -> Command {
+        command.args(arguments).current_dir(self.dir.path()).env_clear();
+        command.env("PATH", format!("{}:{SYSTEM_PATH}", self.path("bin").display()));
+        command.env("HOME", self.dir.path()).env("XDG_STATE_HOME", self.path("state"));
+        command
+    }
+
+    /// The state directory.
+    pub(crate) fn state_dir(&self) -> PathBuf {
+        self.path("state/dlrun")
+    }
+
+    /// Submits and returns what `--json` says.
+    pub(crate) fn submitted(&self) -> Result<Value, Box<dyn Error>> {
+        let output =
+            self.dlrun(&["submit", "--json", "train.toml"]).stdout(std::process::Stdio::piped()).output()?;
+        let said: Value = serde_json::from_slice(&output.stdout)?;
+        Ok(said["result"].clone())
+    }
+
+    /// Makes a job file with Python requirements whose environment is there already, as far as dlrun looks.
+    pub(crate) fn python_job(&self) -> Result<&'static str, Box<dyn Error>> {
+        let python = ["/usr/bin/python3", "/usr/local/bin/python3"].map(Path::new);
+        let python = python.into_iter().find(|python| python.exists()).ok_or("there is no python3")?;
+        fs::write(self.path("requirements.txt"), "torch==2.6.0\nnumpy\n")?;
+        let job = format!("{TWO_NODES}[python]\nrequirements = \"requirements.txt\"\n");
+        fs::write(self.path("python.toml"), job)?;
+        self.command_link("python3", python)?;
+        let facts =
+            pyenv::inspect(&self.path("requirements.txt"), Some(python), &self.state_dir().join("python"))?;
+        let marker = json!({
+            "format": 1, "hash": facts.hash, "interpreter": facts.interpreter, "version": facts.version,
+            "requirements": facts.requirements, "made_at_ms": 0,
+        });
+        fs::create_dir_all(facts.dir.join("bin"))?;
+        fs::write(facts.dir.join("bin/python3"), "")?;
+        fs::write(facts.dir.join("dlrun-env.json"), marker.to_string())?;
+        Ok("python.toml")
+    }
+
+    fn command_link(&self, name: &str, target: &Path) -> Result<(), Box<dyn Error>> {
+        Ok(std::os::unix::fs::symlink(target, self.path("bin").join(name))?)
+    }
+}

@@ -1,0 +1,101 @@
+//! Short commands: what a user waits for.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+
+use crate::Effort;
+use crate::measure::{floor, in_turns, median_ms, number, quiet};
+use crate::report::Row;
+use crate::site::Site;
+
+const FLOORS: &str = "x `sh -c true`";
+
+/// `dlrun --help`.
+pub(crate) fn help(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
+    Ok(vec![times_floor("help", "dlrun --help", &["--help"], 2.0, effort)?])
+}
+
+/// `dlrun render` of a job on two nodes.
+pub(crate) fn render(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
+    Ok(vec![times_floor("render", "dlrun render, two nodes", &["render", "train.toml"], 3.0, effort)?])
+}
+
+fn times_floor(
+    name: &'static str,
+    what: &str,
+    arguments: &[&str],
+    budget: f64,
+    effort: Effort,
+) -> Result<Row, Box<dyn Error>> {
+    let site = Site::new()?;
+    let taken = in_turns(effort.of(100, 1000), &mut [floor(), site.dlrun(arguments)])?;
+    let (least, ours) = (median_ms(&taken[0]), median_ms(&taken[1]));
+    Ok(Row::budget(name, what, ours / least, FLOORS, budget)
+        .detailed(format!("{ours:.2} ms against {least:.2} ms")))
+}
+
+/// `dlrun submit` with an `sbatch` that only prints an id.
+pub(crate) fn submit(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
+    let site = Site::new()?;
+    let mut rows = submit_rows(&site, "train.toml", "dlrun submit", effort)?;
+    let what = "dlrun submit, Python environment";
+    match site.python_job() {
+        Ok(job) => rows.extend(submit_rows(&site, job, what, effort)?),
+        Err(why) => rows.push(Row::not_measured("submit", what, why.to_string())),
+    }
+    Ok(rows)
+}
+
+fn submit_rows(site: &Site, job: &str, what: &str, effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
+    let arguments = ["submit", job];
+    let mut commands = [floor(), site.pretended("sbatch", &[]), site.dlrun(&arguments)];
+    let taken = in_turns(effort.of(100, 500), &mut commands)?;
+    let [least, stub, ours] = [0, 1, 2].map(|which| median_ms(&taken[which]));
+    let rss = taken[2].iter().map(|ran| ran.rss_bytes).max().unwrap_or(0);
+    let figure = (ours - stub) / least;
+    let time = Row::budget("submit", &format!("{what}, beyond sbatch"), figure, FLOORS, 8.0);
+    let mib = number(usize::try_from(rss)?) / 1e6;
+    Ok(vec![
+        time.detailed(format!("{ours:.2} ms, the stub sbatch {stub:.2} ms, `sh -c true` {least:.2} ms")),
+        calls_row(site, &arguments, &format!("{what}, file-system calls")),
+        Row::budget("submit", &format!("{what}, peak RSS"), mib, "MB", 12.0),
+    ])
+}
+
+fn calls_row(site: &Site, arguments: &[&str], what: &str) -> Row {
+    match file_calls(site, arguments) {
+        Ok(calls) => {
+            let named: Vec<String> = calls.iter().map(|(name, count)| format!("{count} {name}")).collect();
+            let total = number(calls.values().sum());
+            Row::budget("submit", what, total, "calls", 120.0).detailed(named.join(", "))
+        }
+        Err(why) => Row::not_measured("submit", what, why.to_string()),
+    }
+}
+
+/// Counts the system calls of the whole process tree that name a file, ask for one's metadata or list a directory: what
+/// a parallel file system feels.
+fn file_calls(site: &Site, arguments: &[&str]) -> Result<BTreeMap<String, usize>, Box<dyn Error>> {
+    let trace = site.path("trace");
+    let mut strace =
+        site.in_place(quiet("strace"), &["-f", "-qq", "-e", "trace=%file,%fstat,getdents64", "-o"]);
+    strace.arg(&trace).arg(crate::DLRUN).args(arguments);
+    let status = match strace.status() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err("strace is missing".into()),
+        status => status?,
+    };
+    if !status.success() {
+        return Err("strace does not work here".into());
+    }
+    let mut calls = BTreeMap::new();
+    for line in fs::read_to_string(trace)?.lines() {
+        // `4711 openat(...`; a call that was interrupted in the log goes on as `4711 <... openat resumed>`.
+        let call = line.split_once(' ').and_then(|(_, rest)| rest.trim_start().split_once('('));
+        let Some((name, _)) = call.filter(|(name, _)| !name.starts_with(['<', '-', '+'])) else { continue };
+        if !["execve", "getcwd"].contains(&name) {
+            *calls.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    Ok(calls)
+}
