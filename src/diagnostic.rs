@@ -125,6 +125,8 @@ pub fn chain(error: &dyn Error) -> Vec<String> {
 pub fn render_chain(error: &dyn Error, hints: &[String]) -> String {
     let mut shown = String::new();
     for (depth, text) in chain(error).into_iter().enumerate() {
+        // What another program said may have several lines.
+        let text = text.replace('\n', "\n             ");
         let _ = writeln!(shown, "{}{text}", if depth == 0 { "error: " } else { "  caused by: " });
     }
     for hint in hints {

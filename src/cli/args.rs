@@ -7,7 +7,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 /// Plans, submits, watches and records neural-network training runs on Slurm and on single machines.
 #[derive(Debug, Parser)]
-#[command(name = "dlrun", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(
+    name = "dlrun",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    arg_required_else_help = true
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,

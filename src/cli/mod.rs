@@ -1,4 +1,4 @@
-//! The `dlrun` command: arguments in, text or JSON and an exit code out. One file per verb in [`commands`].
+//! The `dlrun` command: arguments in, text or JSON and an exit code out. One file per verb in `commands`.
 
 mod args;
 mod commands;

@@ -107,21 +107,25 @@ pub(crate) struct Epochs {
     offset: u64,
     follower: Option<Follower>,
     told: u64,
+    /// What stood in the output before the first look was not seen as it came, so its times are not known.
+    looked: bool,
     buffer: Vec<u8>,
 }
 
 impl Epochs {
     pub(crate) fn new(path: PathBuf, pattern: Option<&TimingPattern>) -> Self {
-        Self { path, offset: 0, follower: Follower::new(pattern).ok(), told: 0, buffer: vec![0; 64 << 10] }
+        let follower = Follower::new(pattern).ok();
+        Self { path, offset: 0, follower, told: 0, looked: false, buffer: vec![0; 64 << 10] }
     }
 
     /// Reads what is new and tells the epochs that ended.
     pub(crate) fn tell(&mut self, display: &Display) {
         let Some(follower) = &mut self.follower else { return };
+        let is_new = std::mem::replace(&mut self.looked, true);
         let Ok(file) = File::open(&self.path) else { return };
         while let Ok(read @ 1..) = file.read_at(&mut self.buffer, self.offset) {
             self.offset += read as u64;
-            follower.feed(&self.buffer[..read], Some(now_ms()));
+            follower.feed(&self.buffer[..read], is_new.then(now_ms));
         }
         let progress = follower.progress();
         let new = usize::try_from(progress.epochs_completed - self.told).unwrap_or(usize::MAX);

@@ -31,7 +31,7 @@ pub enum Asked<T> {
 pub enum Command {
     /// An argument vector; never goes through a shell.
     Argv(Vec<String>),
-    /// A shell script, relative to the working directory; run by the interpreter its `#!` line names.
+    /// A shell script, relative to the working directory; run by itself where it is executable, else by bash.
     Script(String),
 }
 
@@ -53,7 +53,7 @@ pub enum Launcher {
     Auto,
     /// Once, on the first node.
     None,
-    /// On every node, `tasks_per_node` times.
+    /// Once on every node.
     Each,
 }
 

@@ -175,9 +175,11 @@ impl Local {
             (phase, _) if !here => {
                 (phase.state(), "elsewhere", Some(format!("it is on {}; ask there", ticket.host)))
             }
-            (Phase::Pending, _) if held || (young && ticket.runner.is_none()) => {
-                (JobState::Pending, "waiting", Some("another local job runs".to_owned()).filter(|_| held))
-            }
+            (Phase::Pending, _) if held || (young && ticket.runner.is_none()) => (
+                JobState::Pending,
+                "waiting",
+                Some("waits for its turn on this machine".to_owned()).filter(|_| held),
+            ),
             (Phase::Running, _) if held || shell_alive => (JobState::Running, "running", None),
             _ => (JobState::Unknown, "gone", Some("its runner was killed".to_owned())),
         };
