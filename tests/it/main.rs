@@ -1,5 +1,6 @@
 //! The integration tests, one binary.
 
+mod docs;
 mod help;
 mod layering;
 mod monitor;
