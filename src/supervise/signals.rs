@@ -93,14 +93,17 @@ pub(super) struct Echoes {
 }
 
 impl Echoes {
-    /// For so long one half waits for the other.
-    const PATIENCE: Duration = Duration::from_secs(2);
+    /// For so long after Slurm the shell's copy may come: it runs its trap when it gets to run.
+    const SHELL_PATIENCE: Duration = Duration::from_secs(2);
+    /// For so long after the shell's copy Slurm's may come: Slurm signals one process right after the other.
+    const SLURM_PATIENCE: Duration = Duration::from_millis(50);
 
     /// Says whether this one was heard the other way shortly before.
     pub(super) fn is_echo(&mut self, signal: Signal, by_slurm: bool, now: Instant) -> bool {
+        let patience = if by_slurm { Self::SLURM_PATIENCE } else { Self::SHELL_PATIENCE };
         let half = self.unpaired.remove(&signal);
-        let paired = half
-            .is_some_and(|(way, at)| way != by_slurm && now.saturating_duration_since(at) < Self::PATIENCE);
+        let paired =
+            half.is_some_and(|(way, at)| way != by_slurm && now.saturating_duration_since(at) < patience);
         if !paired {
             self.unpaired.insert(signal, (by_slurm, now));
         }
@@ -134,6 +137,8 @@ mod tests {
         assert!(is_echo(Signal::SIGUSR1, true, 5), "the shell was quicker than Slurm");
         assert!(!is_echo(Signal::SIGUSR1, true, 6));
         assert!(!is_echo(Signal::SIGUSR1, false, 5_000), "long after");
+        assert!(!is_echo(Signal::SIGUSR1, true, 5_300), "the next one, to all");
+        assert!(is_echo(Signal::SIGUSR1, false, 5_900), "passed on by a shell that had to wait");
     }
 
     #[test]
