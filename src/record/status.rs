@@ -69,7 +69,8 @@ pub struct Status {
 #[must_use]
 pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
     let interrupted = outcome.nodes.iter().any(|node| node.state == NodeState::Interrupted);
-    let end = outcome.end.as_ref().filter(|end| !queue.is_some_and(|entry| runs_anew(entry, end)));
+    let anew = |end: &&Sentinel| queue.is_some_and(|entry| runs_anew(entry, outcome.start.as_ref(), end));
+    let end = outcome.end.as_ref().filter(|end| !anew(end));
     let started = outcome.start.as_ref().map(|mark| mark.at_ms);
     let exit = end.and_then(Sentinel::exit);
     let mut status = Status {
@@ -91,13 +92,15 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
     status
 }
 
-/// Says whether the live queue speaks of a later start than the end mark. The scheduler's times are whole seconds, and
-/// the clocks of controller and node may differ a little.
-fn runs_anew(entry: &QueueEntry, end: &Sentinel) -> bool {
+/// Says whether the live queue speaks of a later start than the marks. The scheduler's times are whole seconds, and the
+/// clocks of controller and node may differ a little. While a requeued job still completes its former start, Slurm calls
+/// it completing, as one that ends for good, but gives the present as its start.
+fn runs_anew(entry: &QueueEntry, start: Option<&Sentinel>, end: &Sentinel) -> bool {
     const CLOCK_SKEW_MS: u64 = 2_000;
+    let marked_ms = start.unwrap_or(end).at_ms;
     match entry.state {
         JobState::Pending | JobState::Suspended => true,
-        JobState::Running => entry.started_at_ms.is_some_and(|started| started > end.at_ms + CLOCK_SKEW_MS),
+        JobState::Running => entry.started_at_ms.is_some_and(|started| started > marked_ms + CLOCK_SKEW_MS),
         _ => false,
     }
 }
@@ -168,6 +171,15 @@ mod tests {
         let running = QueueEntry { started_at_ms: Some(60_000), ..entry(JobState::Running) };
         let status = resolve(&outcome, Some(&running));
         assert_eq!((status.state, status.exit, status.ended_at_ms), (JobState::Running, None, None));
+    }
+
+    #[test]
+    fn a_job_that_completes_for_a_requeue_has_not_failed() {
+        let end = Sentinel { at_ms: 9_900, ..mark(Some(143)).expect("a mark") };
+        let outcome = Outcome { start: mark(None), end: Some(end), nodes: vec![] };
+        let completing = |started| QueueEntry { started_at_ms: Some(started), ..entry(JobState::Running) };
+        assert_eq!(resolve(&outcome, Some(&completing(10_000))).state, JobState::Running);
+        assert_eq!(resolve(&outcome, Some(&completing(1_000))).state, JobState::Failed);
     }
 
     #[test]

@@ -126,9 +126,8 @@ mod tests {
     fn a_signal_that_comes_two_ways_counts_once() {
         let mut echoes = Echoes::default();
         let start = Instant::now();
-        let mut is_echo = |signal, by_slurm, ms| {
-            echoes.is_echo(signal, by_slurm, start + Duration::from_millis(ms))
-        };
+        let mut is_echo =
+            |signal, by_slurm, ms| echoes.is_echo(signal, by_slurm, start + Duration::from_millis(ms));
         assert!(!is_echo(Signal::SIGUSR1, true, 0));
         assert!(!is_echo(Signal::SIGTERM, false, 1), "another signal");
         assert!(is_echo(Signal::SIGUSR1, false, 2));
