@@ -64,6 +64,8 @@ pub struct Status {
 /// * A scheduler's final word other than "completed" or "failed" (cancelled, timeout, memory, node, preempted) explains
 ///   what the marks cannot know, so it wins.
 /// * A job that waits again, or runs since after the end mark, was requeued: the mark is of an earlier start.
+/// * A job that the scheduler has not let go of is not over, whatever its mark says: why it ended is known only then. A
+///   training that saves its work at the time limit and exits with 0 has not completed.
 /// * Else the end mark decides: it carries the true exit code, also above 127, which `sacct` gets wrong.
 /// * A job that left the queue without an end mark is not known to have ended well: [`JobState::Unknown`].
 #[must_use]
@@ -85,6 +87,7 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         (_, Some(state)) if state.is_final() && !matches!(state, JobState::Completed | JobState::Failed) => {
             (state, status.reason.take())
         }
+        (Some(_), Some(state @ (JobState::Running | JobState::Suspended))) => (state, status.reason.take()),
         (Some(exit), _) => (state_of_exit(exit), status.reason.take().filter(|_| !exit.is_success())),
         (None, Some(state)) => (state, status.reason.take()),
         (None, None) => (JobState::Unknown, Some(unknown_reason(outcome, interrupted))),
@@ -152,8 +155,16 @@ mod tests {
     fn the_end_mark_decides_between_completed_and_failed() {
         assert_eq!(state(Some(0), None), JobState::Completed);
         assert_eq!(state(Some(3), None), JobState::Failed);
-        assert_eq!(state(Some(0), Some(JobState::Running)), JobState::Completed);
         assert_eq!(state(Some(3), Some(JobState::Completed)), JobState::Failed);
+        assert_eq!(state(Some(0), Some(JobState::Unknown)), JobState::Completed);
+    }
+
+    #[test]
+    fn a_job_that_its_scheduler_still_has_is_not_over() {
+        for code in [0, 3] {
+            assert_eq!(state(Some(code), Some(JobState::Running)), JobState::Running);
+            assert_eq!(state(Some(code), Some(JobState::Cancelled)), JobState::Cancelled);
+        }
     }
 
     #[test]
@@ -177,9 +188,12 @@ mod tests {
     fn a_job_that_completes_for_a_requeue_has_not_failed() {
         let end = Sentinel { at_ms: 9_900, ..mark(Some(143)).expect("a mark") };
         let outcome = Outcome { start: mark(None), end: Some(end), nodes: vec![] };
-        let completing = |started| QueueEntry { started_at_ms: Some(started), ..entry(JobState::Running) };
-        assert_eq!(resolve(&outcome, Some(&completing(10_000))).state, JobState::Running);
-        assert_eq!(resolve(&outcome, Some(&completing(1_000))).state, JobState::Failed);
+        let exit_where_started_at = |started| {
+            let completing = QueueEntry { started_at_ms: Some(started), ..entry(JobState::Running) };
+            resolve(&outcome, Some(&completing)).exit
+        };
+        assert_eq!(exit_where_started_at(10_000), None);
+        assert_eq!(exit_where_started_at(1_000), Some(ExitStatus::Signal(15)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::cli::summary;
 use crate::cli::track::{Tracked, Tracker};
 use crate::job::{JobState, Launcher, RunId, SchedulerKind};
 use crate::plan::Plan;
-use crate::record::RunRecord;
+use crate::record::{RunRecord, resolve};
 use crate::units::display_seconds;
 
 /// Pauses between two questions to a scheduler: many waiting users must not wear a controller out.
@@ -23,16 +23,16 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Asking the local runner costs two files.
 const LOCAL_PAUSE: Duration = Duration::from_millis(200);
-/// How long a run may stay unknown before that is the answer: a new job is not in the queue at once, and one that left
-/// the queue may still be writing its end mark.
-const UNKNOWN_PATIENCE: Duration = Duration::from_secs(45);
+/// How long a run may stay unclear before what is known is the answer: a new job is not in the queue at once, one that
+/// left the queue may still be writing its end mark, and one that has ended stays in the queue while a node clears up.
+const UNCLEAR_PATIENCE: Duration = Duration::from_secs(45);
 
 /// A run that is waited for, with the output to look for epochs in.
 pub(crate) struct Watched {
     run_id: RunId,
     local: bool,
     epochs: Option<Epochs>,
-    unknown_since: Option<Instant>,
+    unclear_since: Option<Instant>,
     over: Option<Tracked>,
 }
 
@@ -53,23 +53,26 @@ impl Watched {
             run_id: record.run_id.clone(),
             local: record.scheduler == SchedulerKind::Local,
             epochs: output.map(|output| Epochs::new(output, plan.timing.as_ref())),
-            unknown_since: None,
+            unclear_since: None,
             over: None,
         }
     }
 
     /// Decides whether the run is over.
     fn look(&mut self, tracked: Tracked) {
-        if tracked.status.state.is_final() {
+        let status = &tracked.status;
+        let ended = status.state == JobState::Running && status.exit.is_some();
+        if status.state.is_final() {
             self.over = Some(tracked);
-        } else if tracked.status.state == JobState::Unknown {
-            let since = *self.unknown_since.get_or_insert_with(Instant::now);
-            let patience = if self.local { Duration::from_secs(5) } else { UNKNOWN_PATIENCE };
+        } else if status.state == JobState::Unknown || ended {
+            let since = *self.unclear_since.get_or_insert_with(Instant::now);
+            let patience = if self.local { Duration::from_secs(5) } else { UNCLEAR_PATIENCE };
             if since.elapsed() > patience {
-                self.over = Some(tracked);
+                let by_marks = ended.then(|| resolve(&tracked.reading.outcome, None));
+                self.over = Some(Tracked { status: by_marks.unwrap_or(tracked.status), ..tracked });
             }
         } else {
-            self.unknown_since = None;
+            self.unclear_since = None;
         }
     }
 }
@@ -88,7 +91,7 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
         let record = run.read_run()?;
         watched.push(match plan {
             Some(plan) => Watched::new(&record, &plan),
-            None => Watched { run_id, local: false, epochs: None, unknown_since: None, over: None },
+            None => Watched { run_id, local: false, epochs: None, unclear_since: None, over: None },
         });
     }
     let limit = args.timeout.map(Duration::from_secs);
