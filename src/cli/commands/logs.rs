@@ -183,6 +183,9 @@ fn follow(
             followed.copy(session, labelled)?;
         }
         if over {
+            for followed in open.values_mut() {
+                followed.finish(session)?;
+            }
             return Ok(0);
         }
         std::thread::sleep(Duration::from_millis(200));
@@ -213,6 +216,14 @@ impl Followed {
             }
         }
         Ok(())
+    }
+
+    /// Prints a last line that never ended.
+    fn finish(&mut self, session: &Session) -> Result<(), Error> {
+        if !self.partial.is_empty() {
+            self.partial.push(b'\n');
+        }
+        self.print_lines(session)
     }
 
     fn print_lines(&mut self, session: &Session) -> Result<(), Error> {
