@@ -13,6 +13,7 @@ use crate::diagnostic::Problem;
 use crate::job::{self, Command, JobSpec, MAX_JOB_FILE_BYTES};
 use crate::plan::{self, Plan, PythonFacts, ScriptFacts, SiteFacts, SlurmFacts};
 use crate::pyenv::{self, EnvFacts};
+use crate::scheduler::slurm::OWN_VARIABLES;
 
 /// A job file with all that follows from it.
 pub(crate) struct Job {
@@ -199,11 +200,11 @@ fn allowed_cpus() -> Option<u64> {
     u64::try_from(count).ok()
 }
 
-/// `SBATCH_*` variables that the user has set, sorted. `SBATCH_EXPORT` is merged, so it overrides nothing.
+/// `SBATCH_*` variables that the user has set, sorted, without those that `submit` keeps from `sbatch`.
 fn overriding() -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
-        .filter(|(name, _)| name.starts_with("SBATCH_") && name != "SBATCH_EXPORT")
+        .filter(|(name, _)| name.starts_with("SBATCH_") && !OWN_VARIABLES.contains(&name.as_str()))
         .collect();
     found.sort();
     found

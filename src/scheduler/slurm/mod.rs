@@ -20,6 +20,7 @@ use crate::plan::Plan;
 use crate::record::QueueEntry;
 
 pub use directives::{directives, shape};
+pub use sbatch::OWN_VARIABLES;
 
 const NAME: &str = "slurm";
 

@@ -8,6 +8,11 @@ use crate::job::JobId;
 use crate::plan::Plan;
 use crate::scheduler::{SchedulerError, Submission, Submitted};
 
+/// Variables of the user's environment that `sbatch` would obey and dlrun does without: the run id joins the first, the
+/// output's place is known beforehand, arrays come later, and an `sbatch` that waits gives no answer in time.
+pub const OWN_VARIABLES: [&str; 6] =
+    ["SBATCH_EXPORT", "SBATCH_OUTPUT", "SBATCH_ERROR", "SBATCH_OPEN_MODE", "SBATCH_ARRAY_INX", "SBATCH_WAIT"];
+
 /// The arguments after `sbatch`.
 pub(super) fn arguments(submission: &Submission<'_>, site_export: Option<&str>) -> Vec<String> {
     let plan = submission.plan;
@@ -72,8 +77,8 @@ fn sbatch(slurm: &Slurm) -> Tool {
         .timeout(slurm.timeout)
         .keep_locale()
         // Submitting from inside a job: its shape must not leak into the new one. SLURM_CONF names the cluster.
-        .env_remove_prefixes(&["SLURM_", "DLRUN_"])
-        .env_remove("SBATCH_EXPORT");
+        .env_remove_prefixes(&["SLURM_", "DLRUN_"]);
+    let tool = OWN_VARIABLES.iter().fold(tool, Tool::env_remove);
     match std::env::var_os("SLURM_CONF") {
         Some(conf) => tool.env("SLURM_CONF", conf),
         None => tool,
