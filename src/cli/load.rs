@@ -63,7 +63,7 @@ fn read(path: &Path) -> Result<String, Error> {
             error.hinted(format!("name the job file in it, such as `{}`", path.join("train.toml").display()))
         );
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(8 << 10);
     file.take(MAX_JOB_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > MAX_JOB_FILE_BYTES {
         let message = format!("`{shown}` is larger than 1 MiB, which no job file is");

@@ -334,7 +334,8 @@ impl Dir {
             Ok(fd) => File::from(fd),
             Err(errno) => return Err(RunDirError::Open { path, source: errno.into() }),
         };
-        let mut bytes = Vec::new();
+        // Room for most files at once: growing from nothing takes a system call for every few dozen bytes.
+        let mut bytes = Vec::with_capacity(limit.min(8 << 10));
         match file.take(limit as u64 + 1).read_to_end(&mut bytes) {
             Err(source) => Err(RunDirError::Read { path, source }),
             Ok(read) if read > limit => Err(RunDirError::TooLarge { path, limit }),
