@@ -9,13 +9,13 @@ mod scancel;
 mod squeue;
 mod states;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{JobRef, Scheduler, SchedulerError, Submission, Submitted};
 use crate::command::{CommandError, Output, Tool, find};
-use crate::job::{RunId, SchedulerKind};
+use crate::job::{JobId, RunId, SchedulerKind};
 use crate::plan::Plan;
 use crate::record::QueueEntry;
 
@@ -124,14 +124,19 @@ fn own_entries(jobs: &[JobRef], mut entries: Vec<QueueEntry>) -> BTreeMap<RunId,
     let mut own = BTreeMap::new();
     // The latest of several lines about one job (requeues in accounting) is the one that counts.
     entries.sort_by_key(|entry| entry.submitted_at_ms);
+    let mut by_id: HashMap<&JobId, Vec<&QueueEntry>> = HashMap::new();
+    for entry in &entries {
+        by_id.entry(&entry.job_id).or_default().push(entry);
+    }
     for job in jobs {
-        let fits = |entry: &&QueueEntry| {
+        let fits = |entry: &&&QueueEntry| {
             let close =
                 |at: u64| at.abs_diff(job.submitted_at_ms) <= CLOCK_SKEW_MS || at > job.submitted_at_ms;
-            entry.job_id == job.job_id && entry.submitted_at_ms.is_none_or(close)
+            entry.submitted_at_ms.is_none_or(close)
         };
-        if let Some(entry) = entries.iter().rev().find(fits) {
-            own.insert(job.run_id.clone(), entry.clone());
+        let lines = by_id.get(&job.job_id).map_or(&[][..], Vec::as_slice);
+        if let Some(entry) = lines.iter().rev().find(fits) {
+            own.insert(job.run_id.clone(), (*entry).clone());
         }
     }
     own
