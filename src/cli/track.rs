@@ -88,56 +88,86 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// Looks at every run that may still change.
+    /// Brings every run that may still change up to date in the index, as far as its state goes: what a run that goes on
+    /// has measured is taken in when it is over, or when it is asked for by name.
     pub(crate) fn refresh_unfinished(&mut self, history: bool) -> Result<(), Error> {
         self.discover()?;
         let oldest = now_ms().saturating_sub(FORGET_AFTER_MS);
-        let rows = self.store.unfinished()?;
-        let due = rows
-            .into_iter()
-            .filter(|row| row.status.state != JobState::Unknown || row.record.submitted_at_ms >= oldest);
-        let run_ids: Vec<RunId> = due.map(|row| row.record.run_id).collect();
-        self.refresh(&run_ids, history).map(drop)
+        let mut rows = self.store.unfinished()?;
+        rows.retain(|row| row.status.state != JobState::Unknown || row.record.submitted_at_ms >= oldest);
+        let mut due = Vec::new();
+        for row in &rows {
+            let run = self.state.run(&row.record.run_id)?;
+            // A record that has its job id never changes again.
+            let record = if row.record.job_id.is_some() { row.record.clone() } else { record_of(&run)? };
+            due.push((run, record));
+        }
+        let entries = self.ask(&due, history);
+        let mut changed = Vec::new();
+        for ((run, record), before) in due.into_iter().zip(&rows) {
+            let status = glance(&run, entries.get(run.run_id()))?;
+            if status != before.status || record != before.record {
+                changed.push((run, record, status));
+            }
+        }
+        self.take_in_status(changed.iter().map(|(run, record, status)| (run, record, status)), false);
+        Ok(())
     }
 
     /// Looks at `run_ids`: their files, and their schedulers with one question each.
     pub(crate) fn refresh(&mut self, run_ids: &[RunId], history: bool) -> Result<Vec<Tracked>, Error> {
-        let mut seen = Vec::new();
+        let mut due = Vec::new();
         for run_id in run_ids {
             let run = self.state.run(run_id)?;
-            let mut record = run.read_run()?;
-            let reading = run.newest_outcome(0)?;
-            recover_job_id(&mut record, &reading, &run);
-            seen.push((run, record, reading));
+            let record = record_of(&run)?;
+            due.push((run, record));
         }
-        let entries = self.ask(&seen, history);
+        // The schedulers before the marks: a job that ends in between has left its mark by then, with its exit code.
+        let entries = self.ask(&due, history);
         let mut tracked = Vec::new();
-        for (run, record, reading) in seen {
+        for (run, record) in due {
+            let reading = run.newest_outcome(0)?;
             let status = resolve(&reading.outcome, entries.get(run.run_id()));
             tracked.push((run, Tracked { record, status, reading }));
         }
+        self.take_in_status(tracked.iter().map(|(run, seen)| (run, &seen.record, &seen.status)), true);
+        Ok(tracked.into_iter().map(|(_, tracked)| tracked).collect())
+    }
+
+    /// Takes runs into the index with what they measured: all of it where they are over, without the series where they go
+    /// on and the measurements are `wanted`.
+    fn take_in_status<'r>(
+        &mut self,
+        seen: impl ExactSizeIterator<Item = (&'r RunDir, &'r RunRecord, &'r Status)>,
+        wanted: bool,
+    ) {
+        if seen.len() == 0 {
+            return;
+        }
         let written = self.store.write(|writer| {
-            for (run, tracked) in &tracked {
-                writer.upsert_run(&tracked.record)?;
-                // The series of a run that goes on grows yet; it is taken in when the run is over.
-                ingest(writer, run, tracked.status.state.is_final())?;
-                writer.set_status(run.run_id(), &tracked.status)?;
+            for (run, record, status) in seen {
+                writer.upsert_run(record)?;
+                let over = status.state.is_final();
+                if wanted || over {
+                    // The series of a run that goes on grows yet.
+                    ingest(writer, run, over)?;
+                }
+                writer.set_status(run.run_id(), status)?;
             }
             Ok::<(), StoreError>(())
         });
         if let Err(error) = written {
             self.warn("index", &format!("the index was not brought up to date: {error}"));
         }
-        Ok(tracked.into_iter().map(|(_, tracked)| tracked).collect())
     }
 
-    fn ask(&mut self, seen: &[(RunDir, RunRecord, Reading)], history: bool) -> BTreeMap<RunId, QueueEntry> {
+    fn ask(&mut self, due: &[(RunDir, RunRecord)], history: bool) -> BTreeMap<RunId, QueueEntry> {
         let mut entries = BTreeMap::new();
         for kind in [SchedulerKind::Slurm, SchedulerKind::Local] {
-            let jobs: Vec<JobRef> = seen
+            let jobs: Vec<JobRef> = due
                 .iter()
-                .filter(|(_, record, _)| record.scheduler == kind)
-                .filter_map(|(run, record, _)| job_ref(run, record))
+                .filter(|(_, record)| record.scheduler == kind)
+                .filter_map(|(run, record)| job_ref(run, record))
                 .collect();
             if jobs.is_empty() {
                 continue;
@@ -203,12 +233,24 @@ pub(crate) fn job_ref(run: &RunDir, record: &RunRecord) -> Option<JobRef> {
     })
 }
 
-/// A client that was killed between handing over and writing down left no job id; the job itself knows it.
-fn recover_job_id(record: &mut RunRecord, reading: &Reading, run: &RunDir) {
-    if record.job_id.is_some() {
-        return;
+/// Where a run stands, from as few of its files as decide that.
+fn glance(run: &RunDir, entry: Option<&QueueEntry>) -> Result<Status, Error> {
+    let marks = run.newest_marks(0)?.outcome;
+    if marks.end.is_none() && entry.is_none() {
+        // Nobody knows: the nodes' records may tell why.
+        return Ok(resolve(&run.newest_outcome(0)?.outcome, None));
     }
-    let outcome = &reading.outcome;
+    Ok(resolve(&marks, entry))
+}
+
+/// The record of a run. A client that was killed between handing over and writing down left no job id; the job itself
+/// knows it.
+fn record_of(run: &RunDir) -> Result<RunRecord, Error> {
+    let mut record = run.read_run()?;
+    if record.job_id.is_some() {
+        return Ok(record);
+    }
+    let outcome = run.newest_outcome(0)?.outcome;
     let marks = outcome.start.iter().chain(&outcome.end).find_map(|mark| mark.job_id.clone());
     let nodes = || outcome.nodes.iter().find_map(|node| node.job_id.clone());
     if let Some(job_id) = marks.filter(|job_id| !job_id.0.is_empty()).or_else(nodes) {
@@ -216,8 +258,9 @@ fn recover_job_id(record: &mut RunRecord, reading: &Reading, run: &RunDir) {
         record.output.get_or_insert_with(|| format!("{}/{file}", record.workdir));
         record.job_id = Some(job_id);
         // Found again next time where it cannot be written down.
-        let _ = run.write_run(record);
+        let _ = run.write_run(&record);
     }
+    Ok(record)
 }
 
 /// Takes what a run's files hold into the index, with or without the series; returns the newest attempt.
@@ -246,4 +289,60 @@ fn ingest_segments(writer: &Writer<'_>, run: &RunDir, node: &NodeRecord) -> Resu
         writer.ingest_segment(&node.key, segment)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::job::JobId;
+
+    fn run_with(files: &[(&str, &str)]) -> (tempfile::TempDir, RunDir) {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let state = StateDir::create(&tmp.path().join("state")).expect("created");
+        let run = state.ensure_run(&RunId::from_random([7; 10])).expect("created");
+        fs::create_dir(run.path().join("0.0")).expect("created");
+        for (name, exit_code) in files {
+            let mark =
+                format!(r#"{{"format":1,"at_ms":5000,"node":"n1","job_id":"7","exit_code":{exit_code}}}"#);
+            fs::write(run.path().join("0.0").join(name), mark).expect("written");
+        }
+        (tmp, run)
+    }
+
+    fn entry(state: JobState) -> QueueEntry {
+        QueueEntry {
+            job_id: JobId("7".into()),
+            state,
+            raw_state: "RAW".into(),
+            reason: None,
+            submitted_at_ms: None,
+            started_at_ms: None,
+            ended_at_ms: None,
+            exit: None,
+            nodes: None,
+        }
+    }
+
+    /// What a glance says is what all files say.
+    fn glanced(run: &RunDir, entry: Option<&QueueEntry>) -> Status {
+        let whole = resolve(&run.newest_outcome(0).expect("listed").outcome, entry);
+        let status = glance(run, entry).expect("listed");
+        assert_eq!(status, whole);
+        status
+    }
+
+    #[test]
+    fn a_glance_is_enough() {
+        let (_tmp, ended) = run_with(&[("start.json", "null"), ("end.json", "3")]);
+        assert_eq!(glanced(&ended, None).state, JobState::Failed);
+        assert_eq!(glanced(&ended, Some(&entry(JobState::Running))).state, JobState::Failed);
+        assert_eq!(glanced(&ended, Some(&entry(JobState::Timeout))).state, JobState::Timeout);
+        // Requeued: the end mark is of the earlier start.
+        assert_eq!(glanced(&ended, Some(&entry(JobState::Pending))).state, JobState::Pending);
+        let (_tmp, started) = run_with(&[("start.json", "null")]);
+        assert_eq!(glanced(&started, Some(&entry(JobState::Running))).started_at_ms, Some(5000));
+        assert_eq!(glanced(&started, None).state, JobState::Unknown);
+    }
 }

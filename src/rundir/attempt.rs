@@ -55,22 +55,27 @@ impl Reading {
         Self { attempt: Some(attempt), outcome: Outcome::default(), notes }
     }
 
-    pub(super) fn of(dir: &Dir, run_id: &RunId, attempt: Attempt) -> Self {
+    /// The marks alone.
+    pub(super) fn marks(dir: &Dir, attempt: Attempt) -> Self {
         let mut notes = Vec::new();
         let start = sentinel(dir, "start.json", &mut notes);
         let end = sentinel(dir, "end.json", &mut notes);
-        let mut nodes = Vec::new();
-        for (node, step) in node_dirs(dir, &mut notes) {
+        Self { attempt: Some(attempt), outcome: Outcome { start, end, nodes: Vec::new() }, notes }
+    }
+
+    pub(super) fn of(dir: &Dir, run_id: &RunId, attempt: Attempt) -> Self {
+        let mut reading = Self::marks(dir, attempt);
+        for (node, step) in node_dirs(dir, &mut reading.notes) {
             let Attempt { element, attempt } = attempt;
             let key = MeasureKey { run_id: run_id.clone(), element, attempt, node, step };
             match NodeDir::open(dir, &key).and_then(|dir| dir.read_record()) {
-                Ok(record) => nodes.push(record),
+                Ok(record) => reading.outcome.nodes.push(record),
                 // Its supervisor has not written yet.
                 Err(error) if error.is_missing() => {}
-                Err(error) => notes.push(note(&format!("{}.{}", key.node, key.step), &error)),
+                Err(error) => reading.notes.push(note(&format!("{}.{}", key.node, key.step), &error)),
             }
         }
-        Self { attempt: Some(attempt), outcome: Outcome { start, end, nodes }, notes }
+        reading
     }
 }
 

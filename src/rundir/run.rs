@@ -103,8 +103,23 @@ impl RunDir {
     /// # Errors
     /// [`RunDirError::List`].
     pub fn newest_outcome(&self, element: u32) -> Result<Reading, RunDirError> {
-        let newest = self.attempts()?.into_iter().rfind(|attempt| attempt.element == element);
-        Ok(newest.map_or_else(Reading::default, |attempt| self.outcome(attempt)))
+        Ok(self.newest_attempt(element)?.map_or_else(Reading::default, |attempt| self.outcome(attempt)))
+    }
+
+    /// As [`RunDir::newest_outcome`] without the nodes' records: how the run stands, for those who ask about a thousand.
+    ///
+    /// # Errors
+    /// [`RunDirError::List`].
+    pub fn newest_marks(&self, element: u32) -> Result<Reading, RunDirError> {
+        let Some(attempt) = self.newest_attempt(element)? else { return Ok(Reading::default()) };
+        Ok(match self.dir.open_dir(&attempt.dir_name()) {
+            Ok(dir) => Reading::marks(&dir, attempt),
+            Err(error) => Reading::unreadable(attempt, &error),
+        })
+    }
+
+    fn newest_attempt(&self, element: u32) -> Result<Option<Attempt>, RunDirError> {
+        Ok(self.attempts()?.into_iter().rfind(|attempt| attempt.element == element))
     }
 
     /// Opens the directory of a measurement of this run.

@@ -203,6 +203,8 @@ fn attempts_come_in_order_and_the_newest_counts() {
     assert_eq!(names, ["0.0", "0.2", "0.10", "1.0"]);
     let newest = |element| dir.newest_outcome(element).expect("listed").attempt.map(Attempt::dir_name);
     assert_eq!((newest(0).as_deref(), newest(1).as_deref(), newest(2)), (Some("0.10"), Some("1.0"), None));
+    let marks = dir.newest_marks(0).expect("listed");
+    assert_eq!(marks, dir.newest_outcome(0).expect("listed"), "there is no node");
 }
 
 #[test]
