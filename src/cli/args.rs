@@ -7,13 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 /// Plans, submits, watches and records neural-network training runs on Slurm and on single machines.
 #[derive(Debug, Parser)]
-#[command(
-    name = "dlrun",
-    version,
-    max_term_width = 100,
-    disable_help_subcommand = true,
-    arg_required_else_help = true
-)]
+#[command(name = "dlrun", version, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -66,6 +60,11 @@ pub(crate) enum Verb {
     ExecWatch,
     #[command(name = "local-run", hide = true)]
     LocalRun { run_dir: PathBuf },
+}
+
+/// Verbs that have a page of their own: neither the inner ones nor `help`.
+pub(crate) fn has_page(verb: &clap::Command) -> bool {
+    !verb.is_hide_set() && verb.get_name() != "help"
 }
 
 impl Verb {

@@ -9,6 +9,7 @@ mod output;
 mod progress;
 mod session;
 mod summary;
+mod table;
 mod track;
 mod when;
 
@@ -16,7 +17,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser};
 
-use args::{Cli, ConfigVerb, Verb};
+use args::{Cli, ConfigVerb, Verb, has_page};
 use error::{Error, Kind};
 use output::Output;
 use session::Session;
@@ -82,7 +83,7 @@ pub fn reference() -> String {
     let mut root = Cli::command().term_width(100);
     root.build();
     let mut page = String::from("# Command-line reference\n\nMade from `--help`; a test keeps it so.\n");
-    let sections = std::iter::once(&root).chain(root.get_subcommands().filter(|verb| !verb.is_hide_set()));
+    let sections = std::iter::once(&root).chain(root.get_subcommands().filter(|verb| has_page(verb)));
     for command in sections {
         let title = if command.get_name() == "dlrun" {
             "dlrun".to_owned()

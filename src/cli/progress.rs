@@ -130,7 +130,12 @@ impl Epochs {
         let progress = follower.progress();
         let new = usize::try_from(progress.epochs_completed - self.told).unwrap_or(usize::MAX);
         let of = progress.epochs_announced.map(|of| format!("/{of}")).unwrap_or_default();
-        for epoch in progress.epochs.iter().skip(progress.epochs.len().saturating_sub(new)) {
+        if !is_new && new > 1 {
+            // Whoever comes late wants to know where the training stands, not every step to it.
+            display.line(&format!("{new}{of} epochs are over, the last of them:"));
+        }
+        let shown = if is_new { new } else { new.min(1) };
+        for epoch in progress.epochs.iter().skip(progress.epochs.len().saturating_sub(shown)) {
             display.line(&epoch_line(epoch, &of));
         }
         self.told = progress.epochs_completed;

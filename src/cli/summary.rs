@@ -1,8 +1,8 @@
 //! What is known of a run, for people and for programs.
 
-use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 
+use super::table::{rendered, table};
 use super::track::Tracked;
 use super::when::{local_time, seconds_between};
 use crate::record::{EpochSummary, ExitStatus, NodeRecord, NodeState, Usage, summarise_epochs};
@@ -45,7 +45,7 @@ fn exit_text(exit: ExitStatus) -> String {
     match exit {
         ExitStatus::Code(code) => format!("exit code {code}"),
         ExitStatus::Signal(signal) => match nix::sys::signal::Signal::try_from(signal) {
-            Ok(name) => format!("{name} (exit code {})", 128 + signal),
+            Ok(name) => format!("{name}, exit code {}", 128 + signal),
             Err(_) => format!("signal {signal}"),
         },
     }
@@ -54,8 +54,7 @@ fn exit_text(exit: ExitStatus) -> String {
 /// The run as a table.
 pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
     let Tracked { record, status, reading } = tracked;
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+    let mut table = table();
     let mut row = |name: &str, value: String| {
         table.add_row([name.to_owned(), value]);
     };
@@ -87,10 +86,7 @@ pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
         row("output", output.clone());
     }
     row("records", state.path().join("runs").join(record.run_id.as_str()).display().to_string());
-    let mut text = table.trim_fmt();
-    text.push('\n');
-    text.push_str(&remarks(tracked));
-    text
+    rendered(table) + &remarks(tracked)
 }
 
 fn state_text(tracked: &Tracked) -> String {
@@ -116,7 +112,12 @@ fn timing_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
         row("samples/s", format!("{rate:.0}"));
     }
     if let Some(overhead) = summary.first_overhead_seconds {
-        let sign = if overhead < 0.0 { "-" } else { "+" };
+        // Below a hundredth of a second there is no sign to tell.
+        let sign = match overhead {
+            0.005.. => "+",
+            ..-0.005 => "-",
+            _ => "",
+        };
         row("first epoch", format!("{sign}{} against the later ones", display_seconds(overhead.abs())));
     }
     let metrics: Vec<String> =
@@ -131,7 +132,10 @@ fn usage_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
     let nodes = tracked.reading.outcome.nodes.len();
     let over = if nodes > 1 { format!(", {nodes} nodes") } else { String::new() };
     if let (Some(cpu), Some(busy)) = (usage.cpu_seconds(), usage.cpus_busy()) {
-        row("CPU", format!("{} of CPU time, {busy:.2} CPUs busy on average{over}", display_seconds(cpu)));
+        // The mean over less than a second says nothing.
+        let long = usage.wall_seconds.is_some_and(|wall| wall >= 1.0);
+        let busy = if long { format!(", {busy:.2} CPUs busy on average") } else { String::new() };
+        row("CPU", format!("{} of CPU time{busy}{over}", display_seconds(cpu)));
     }
     if let Some(peak) = usage.mem_peak_bytes {
         row("memory", format!("{} at most{}", Bytes(peak), if nodes > 1 { " on one node" } else { "" }));

@@ -337,6 +337,8 @@ impl Resolver<'_> {
             ("nodelist", asked.nodelist.is_some()),
             ("exclude", asked.exclude.is_some()),
             ("gpus_per_node", asked.gpus_per_node.is_some()),
+            ("exclusive", asked.exclusive.is_some()),
+            ("tasks_per_node", asked.tasks_per_node.is_some_and(|tasks| tasks > 1)),
         ];
         let named: Vec<&str> = lacks.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();
         if !named.is_empty() {

@@ -120,7 +120,11 @@ pub(super) fn ignore_all() {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::signal::kill;
+    use nix::sys::wait::waitpid;
+
     use super::*;
+    use crate::command::{Destination, spawn_companion};
 
     #[test]
     fn a_signal_that_comes_two_ways_counts_once() {
@@ -144,12 +148,14 @@ mod tests {
     fn a_blocked_signal_waits() {
         let signal = Signal::SIGUSR2;
         SigSet::from_iter([signal]).thread_block().expect("it may be blocked");
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep is there");
-        let pid = i32::try_from(child.id()).expect("a pid");
-        assert!(!is_pending(pid, signal));
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).expect("it is ours");
-        assert!(is_pending(pid, signal) && !is_pending(pid, Signal::SIGUSR1));
-        child.kill().and_then(|()| child.wait()).expect("it ends");
+        let nothing = fs::File::open("/dev/null").expect("it is always there").into();
+        let child = spawn_companion(&["sleep".into(), "60".into()], nothing, Destination::Inherit);
+        let pid = child.expect("sleep is there");
+        assert!(!is_pending(pid.as_raw(), signal));
+        kill(pid, signal).expect("it is ours");
+        assert!(is_pending(pid.as_raw(), signal) && !is_pending(pid.as_raw(), Signal::SIGUSR1));
+        kill(pid, Signal::SIGKILL).expect("it is ours");
+        waitpid(pid, None).expect("it ends");
         SigSet::from_iter([signal]).thread_unblock().expect("it may be unblocked");
     }
 }

@@ -1,18 +1,17 @@
 //! `dlrun config show`: every setting, its value and where the value comes from.
 
-use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 
 use crate::cli::error::Error;
 use crate::cli::session::Session;
+use crate::cli::table::{rendered, table};
 use crate::config::Setting;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session) -> Result<u8, Error> {
     let settings = session.settings.all();
     let value = json!({ "settings": settings.iter().map(to_json).collect::<Vec<_>>() });
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+    let mut table = table();
     table.set_header(["SETTING", "VALUE", "FROM", "WHAT IT IS"]);
     for setting in settings {
         table.add_row([
@@ -22,7 +21,7 @@ pub(crate) fn run(session: &Session) -> Result<u8, Error> {
             setting.key.about.to_owned(),
         ]);
     }
-    session.output.result("config", &value, &(table.trim_fmt() + "\n"))?;
+    session.output.result("config", &value, &rendered(table))?;
     Ok(0)
 }
 

@@ -1,11 +1,11 @@
 //! `dlrun list`: runs, newest first.
 
-use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 
 use crate::cli::args::List;
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::{Session, now_ms};
+use crate::cli::table::{rendered, table};
 use crate::cli::track::Tracker;
 use crate::cli::when::{ago, seconds_between};
 use crate::job::{JobState, RunId};
@@ -65,8 +65,7 @@ fn to_text(rows: &[RunRow], prefixes: &[String]) -> String {
     if rows.is_empty() {
         return "no runs; `dlrun submit JOB_FILE` makes one\n".to_owned();
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+    let mut table = table();
     table.set_header(["RUN", "NAME", "STATE", "JOB", "SUBMITTED", "RAN", "REASON"]);
     for (row, prefix) in rows.iter().zip(prefixes) {
         let job = row.record.job_id.as_ref().map_or("-", |job| &job.0);
@@ -83,5 +82,5 @@ fn to_text(rows: &[RunRow], prefixes: &[String]) -> String {
             row.status.reason.clone().unwrap_or_default(),
         ]);
     }
-    table.trim_fmt() + "\n"
+    rendered(table)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{Command, CommandFactory};
 use serde_json::json;
 
-use crate::cli::args::{Cli, Man};
+use crate::cli::args::{Cli, Man, has_page};
 use crate::cli::error::{Error, Kind};
 use crate::cli::output::Output;
 
@@ -32,7 +32,7 @@ fn pages() -> Vec<Command> {
     root.build();
     let verbs: Vec<Command> = root
         .get_subcommands()
-        .filter(|verb| !verb.is_hide_set())
+        .filter(|verb| has_page(verb))
         .map(|verb| verb.clone().name(format!("dlrun-{}", verb.get_name())))
         .collect();
     std::iter::once(root).chain(verbs).collect()

@@ -134,11 +134,16 @@ impl Scheduler for Local {
         if let Some(runner) = ticket.runner.filter(|_| Ticket::is_held(&job.run_dir)) {
             return signal(runner.pid, Signal::SIGTERM, &job.run_dir);
         }
-        // The runner was killed: the shell of the job is stopped directly.
-        match ticket.shell.filter(|shell| shell.is_alive()) {
-            Some(shell) => stop_group(shell, Duration::from_secs(ticket.kill_wait_seconds), &job.run_dir),
-            None => Ok(()),
+        // The runner was killed: the shell of the job is stopped directly, and nobody else writes the ticket.
+        let Some(shell) = ticket.shell.filter(|shell| shell.is_alive()) else { return Ok(()) };
+        stop_group(shell, Duration::from_secs(ticket.kill_wait_seconds), &job.run_dir)?;
+        Ticket {
+            phase: Phase::Ended,
+            end: Some(End::Cancelled),
+            ended_at_ms: Some(ticket::now_ms()),
+            ..ticket
         }
+        .write(&job.run_dir)
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Answer: `4711`, or `4711;cluster` on a federation.
 
+use std::path::PathBuf;
+
 use super::{NAME, Slurm, directives, unreachable};
 use crate::command::{CommandError, Output, Tool};
 use crate::job::JobId;
@@ -44,6 +46,7 @@ pub(super) fn command_line(submission: &Submission<'_>) -> Vec<String> {
 
 pub(super) fn submit(slurm: &Slurm, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
     let site_export = std::env::var("SBATCH_EXPORT").ok();
+    configured()?;
     let tool = sbatch(slurm).args(arguments(submission, site_export.as_deref()));
     let output = match tool.run() {
         Ok(output) => output,
@@ -58,6 +61,7 @@ pub(super) fn submit(slurm: &Slurm, submission: &Submission<'_>) -> Result<Submi
 
 /// `sbatch --test-only` with the script on standard input; it answers on standard error.
 pub(super) fn test(slurm: &Slurm, plan: &Plan, script: &str) -> Result<String, SchedulerError> {
+    configured()?;
     let tool = sbatch(slurm)
         .arg("--test-only")
         .args(directives::requested(plan))
@@ -68,6 +72,16 @@ pub(super) fn test(slurm: &Slurm, plan: &Plan, script: &str) -> Result<String, S
         return Ok(output.stderr.trim().trim_start_matches("sbatch: ").to_owned());
     }
     Err(refusal(output))
+}
+
+/// `sbatch` waits half a minute and more for a `SLURM_CONF` that is not there (22.05), and then nobody could say whether
+/// a job is queued.
+fn configured() -> Result<(), SchedulerError> {
+    let Some(path) = std::env::var_os("SLURM_CONF").map(PathBuf::from) else { return Ok(()) };
+    match std::fs::metadata(&path) {
+        Ok(_) => Ok(()),
+        Err(source) => Err(SchedulerError::File { what: "read what SLURM_CONF names,", path, source }),
+    }
 }
 
 fn sbatch(slurm: &Slurm) -> Tool {
