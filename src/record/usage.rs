@@ -29,9 +29,11 @@ fn seconds(us: u64) -> f64 {
 }
 
 impl Usage {
-    /// Takes a further sample in. Counters replace, gauges keep their largest value.
+    /// Takes a further sample in. Counters replace, gauges keep their largest value. A sample without any process is no
+    /// measurement of memory or I/O: a command that ended before it was first read has none, not 0.
     pub fn add_sample(&mut self, sample: &Sample, started_at_ms: u64) {
-        let newer = |old: Option<u64>, new: Option<u64>| old.max(new);
+        let had_processes = self.processes_peak.is_some() || sample.processes != Some(0);
+        let newer = |old: Option<u64>, new: Option<u64>| old.max(new.filter(|_| had_processes));
         self.wall_seconds = Some(seconds(sample.at_ms.saturating_sub(started_at_ms) * 1000));
         self.cpu_user_seconds = sample.cpu_user_us.map(seconds).or(self.cpu_user_seconds);
         self.cpu_system_seconds = sample.cpu_system_us.map(seconds).or(self.cpu_system_seconds);
@@ -135,6 +137,29 @@ mod tests {
             progress.push_epoch(Epoch { epoch: number as u64, printed_seconds, ..Epoch::default() });
         }
         progress
+    }
+
+    #[test]
+    fn samples_of_no_process_measure_neither_memory_nor_io() {
+        let zero = Some(0);
+        let empty = Sample {
+            mem_rss_bytes: zero,
+            io_read_bytes: zero,
+            io_write_bytes: zero,
+            processes: zero,
+            cpu_user_us: Some(2_000),
+            ..Sample::default()
+        };
+        let mut usage = Usage::default();
+        usage.add_sample(&empty, 0);
+        let expected = Usage { wall_seconds: Some(0.0), cpu_user_seconds: Some(0.002), ..Usage::default() };
+        assert_eq!(usage, expected);
+        usage.add_sample(&Sample { mem_rss_bytes: Some(7), processes: Some(1), ..empty }, 0);
+        usage.add_sample(&Sample { io_read_bytes: Some(5), ..empty }, 0);
+        assert_eq!(
+            (usage.mem_peak_bytes, usage.processes_peak, usage.io_read_bytes),
+            (Some(7), Some(1), Some(5))
+        );
     }
 
     #[test]

@@ -298,6 +298,11 @@ impl Watch {
 
     fn missing(&self) -> Vec<Missing> {
         let mut missing = self.sampler.missing();
+        let what = "mem_rss_bytes";
+        if self.usage.mem_peak_bytes.is_none() && missing.iter().all(|missing| missing.what != what) {
+            let why = "the command ended before its processes could be read".to_owned();
+            missing.push(Missing { what: what.to_owned(), why });
+        }
         missing.extend(self.followed.missing().iter().cloned());
         if self.writer.refused() > 0 {
             let why =
