@@ -1,0 +1,55 @@
+//! `dlrun cancel`. What happens to local jobs stands in `local`.
+
+use crate::support::TestEnv;
+
+#[test]
+fn slurm_is_told_the_job() {
+    let env = TestEnv::new();
+    let _ = env.fake_slurm();
+    let _ = env.dlrun(["submit"]).arg(env.job("true", "")).run().code(0);
+    let result = env.dlrun(["cancel", "@1", "--json"]).run().code(0).result();
+    assert_eq!(
+        (&result["runs"][0]["asked"], &result["runs"][0]["state_before"]),
+        (&true.into(), &"unknown".into())
+    );
+    assert_eq!(env.fake("scancel").call().argv, ["4711"]);
+    let _ = env.dlrun(["cancel", "4711"]).run().code(0).says("asked slurm to cancel ").says("(job 4711)\n");
+}
+
+#[test]
+fn scheduler_that_refuses_is_an_error() {
+    let env = TestEnv::new();
+    let _ = env.fake_slurm();
+    let _ = env.dlrun(["submit"]).arg(env.job("true", "")).run().code(0);
+    let _ = env
+        .fake("scancel")
+        .stderr("scancel: error: Kill job error on job id 4711: Access/permission denied\n")
+        .code(1);
+    let error = env.dlrun(["cancel", "@1", "--json"]).run().code(69).error();
+    let message = error["message"].as_str().expect("text");
+    assert!(
+        message.starts_with("slurm did not cancel job 4711: ") && message.ends_with("permission denied"),
+        "{error}"
+    );
+}
+
+#[test]
+fn run_that_is_over_stays_as_it_is() {
+    let env = TestEnv::new();
+    let id = env.submit(&env.job("exit 3", ""));
+    let _ = env.dlrun(["wait", &id]).run().code(10);
+    let _ = env.dlrun(["cancel", &id]).run().code(0).says("is over already: failed\n");
+    let result = env.dlrun(["cancel", &id, "--json"]).run().code(0).result();
+    assert_eq!(result["runs"][0]["asked"], false);
+    assert_eq!(env.state_of(&id), "failed");
+}
+
+#[test]
+fn nothing_is_cancelled_when_one_of_several_is_not_there() {
+    let env = TestEnv::new();
+    let _ = env.fake_slurm();
+    let _ = env.dlrun(["submit"]).arg(env.job("true", "")).run().code(0);
+    let _ = env.dlrun(["cancel", "4711", "nothing"]).run().code(66);
+    assert_eq!(env.fake("scancel").calls().len(), 0);
+    let _ = env.dlrun(["cancel"]).run().code(64);
+}

@@ -1,0 +1,28 @@
+//! `dlrun completions`.
+
+use crate::support::TestEnv;
+
+#[test]
+fn each_shell_gets_a_script_that_knows_the_verbs() {
+    let env = TestEnv::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = env.dlrun(["completions", shell]).run().code(0).text();
+        for word in ["submit", "passthrough", "state-dir"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+        let result = env.dlrun(["completions", shell, "--json"]).run().code(0).result();
+        assert_eq!((&result["shell"], &result["script"]), (&shell.into(), &script.into()));
+    }
+}
+
+#[test]
+fn bash_completes_verbs_and_hides_inner_ones() {
+    let env = TestEnv::new();
+    let script = env.write("dlrun.bash", env.dlrun(["completions", "bash"]).run().code(0).text());
+    let ask = r#". "$0"; COMP_WORDS=(dlrun s); COMP_CWORD=1; _dlrun dlrun s dlrun; echo "${COMPREPLY[*]}""#;
+    let _ = env.command("bash", ["-c", ask]).arg(script).run().code(0).says("submit show\n");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let _ =
+            env.dlrun(["completions", shell]).run().code(0).never_says("exec-watch").never_says("local-run");
+    }
+}

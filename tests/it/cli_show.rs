@@ -1,0 +1,127 @@
+//! `dlrun show`, and the ways to name a run.
+
+use std::fs;
+
+use crate::support::TestEnv;
+
+fn ran(env: &TestEnv, name: &str, script: &str) -> String {
+    let id = env.submit(&env.job_called(name, script, ""));
+    let _ = env.dlrun(["wait", &id]).run();
+    id
+}
+
+#[test]
+fn run_is_found_by_id_prefix_name_job_id_and_place() {
+    let env = TestEnv::new();
+    let (first, second) = (ran(&env, "first", "true"), ran(&env, "second", "true"));
+    for (text, id) in [
+        (first.as_str(), &first),
+        (&first[..8], &first),
+        ("first", &first),
+        ("L1", &first),
+        ("@2", &first),
+        ("@1", &second),
+        ("second", &second),
+    ] {
+        assert_eq!(env.show(text)["run"]["run_id"], id.as_str(), "{text}");
+    }
+    let latest = env.dlrun(["show", "--json"]).run().code(0).result();
+    assert_eq!(latest["run"]["run_id"], second.as_str());
+}
+
+#[test]
+fn run_that_is_not_there_is_told_with_the_next_step() {
+    let env = TestEnv::new();
+    for text in ["@1", "nothing", "4711", "@9", "", "../../etc", "zzzz"] {
+        let error = env.dlrun(["show", "--json", text]).run().code(66).error();
+        assert_eq!(error["kind"], "missing", "{text}");
+        assert!(error["hints"][0].as_str().expect("a hint").contains("`dlrun list`"), "{text}: {error}");
+    }
+    let _ = env
+        .dlrun(["show", "nothing"])
+        .run()
+        .code(66)
+        .warns("error: there is no run `nothing`\nhint: `dlrun list`");
+}
+
+#[test]
+fn name_of_several_runs_means_the_latest_or_is_asked_back() {
+    let env = TestEnv::new();
+    let ids = [ran(&env, "same", "true"), ran(&env, "same", "true")];
+    let done = env.dlrun(["show", "--json", "same"]).run();
+    match done.status.code() {
+        Some(0) => assert_eq!(done.result()["run"]["run_id"], ids[1].as_str()),
+        _ => {
+            let error = done.code(66).error();
+            let told = error.to_string();
+            assert!(ids.iter().all(|id| told.contains(id.as_str())), "{told}");
+        }
+    }
+}
+
+#[test]
+fn text_and_json_tell_what_was_measured() {
+    let env = TestEnv::new();
+    let script = "echo 'epoch 1 0.5s loss: 0.5'; echo 'epoch 2 0.25s loss: 0.25'; sleep 0.3; exit 3";
+    let id = ran(&env, "measured", script);
+    let shown = env.show(&id);
+    assert_eq!(shown["status"]["state"], "failed");
+    assert_eq!(shown["status"]["exit"]["code"], 3);
+    assert_eq!(shown["attempt"], 0);
+    let node = &shown["nodes"][0];
+    assert_eq!((&node["state"], &node["progress"]["epochs_completed"]), (&"ended".into(), &2.into()));
+    assert!(node["usage"]["mem_peak_bytes"].as_u64().is_some_and(|bytes| bytes > 100_000), "{node}");
+    assert!(shown["summary"]["usage"]["wall_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0));
+    assert_eq!(shown["unreadable"].as_array().map(Vec::len), Some(0));
+    let text = env.dlrun(["show", &id]).run().code(0).text();
+    for part in
+        ["failed (exit code 3)", "local, job L1", "epochs       2\n", "loss 0.2500", "memory  ", "CPU  ", &id]
+    {
+        assert!(text.contains(part), "{part:?} in\n{text}");
+    }
+}
+
+#[test]
+fn run_too_short_to_be_measured_has_no_figures_instead_of_zeros() {
+    let env = TestEnv::new();
+    let id = ran(&env, "short", "true");
+    let shown = env.show(&id);
+    let usage = &shown["nodes"][0]["usage"];
+    // Slow machines may have measured it all the same.
+    if usage["processes_peak"].is_null() {
+        assert!(usage["mem_peak_bytes"].is_null() && usage["io_read_bytes"].is_null(), "{usage}");
+        assert!(shown["nodes"][0]["missing"].to_string().contains("could be read"), "{shown}");
+    } else {
+        assert!(usage["mem_peak_bytes"].as_u64() > Some(0), "{usage}");
+    }
+}
+
+#[test]
+fn signal_is_told_by_its_name() {
+    let env = TestEnv::new();
+    let id = ran(&env, "killed", "kill -KILL $$");
+    let _ = env.dlrun(["show", &id]).run().code(0).says("failed (SIGKILL (exit code 137))");
+}
+
+#[test]
+fn records_that_cannot_be_read_are_named_and_hide_nothing_else() {
+    let env = TestEnv::new();
+    let id = ran(&env, "hurt", "echo 'epoch 1 0.5s'");
+    let attempt = env.run_dir(&id).join("0.0");
+    let node = fs::read_dir(&attempt)
+        .expect("listed")
+        .map(|entry| entry.expect("entry").path())
+        .find(|path| path.is_dir());
+    fs::write(node.expect("the node's directory").join("record.json"), "{\"format\":1,").expect("ours");
+    let shown = env.show(&id);
+    assert_eq!(shown["status"]["state"], "completed");
+    assert_eq!(shown["unreadable"].as_array().map(Vec::len), Some(1), "{shown}");
+    let _ = env.dlrun(["show", &id]).run().code(0).says("note: ").says("cannot be read: ");
+}
+
+#[test]
+fn control_characters_in_names_from_outside_do_not_reach_the_terminal() {
+    let env = TestEnv::new();
+    let done = env.dlrun(["show", "\u{1b}[31mred"]).run().code(66);
+    let _ = done.never_says("\u{1b}");
+}
