@@ -168,8 +168,41 @@ fn path(fields: &mut Fields<'_>, key: &'static str) -> Option<Located<PathBuf>> 
     })
 }
 
-/// Variables that the batch script sets itself, or that decide what a shell does before its first line.
-const RESERVED_ENV: [&str; 5] = ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "IFS"];
+/// Variables that decide what a shell does before its first line, and those that bash keeps for itself: it would lose
+/// their values or change them on their way to the command (`bash(1)` 5.2, "Shell Variables").
+const RESERVED_ENV: [&str; 26] = [
+    "COMP_WORDBREAKS",
+    "DIRSTACK",
+    "ENV",
+    "EPOCHREALTIME",
+    "EPOCHSECONDS",
+    "EUID",
+    "FUNCNAME",
+    "GROUPS",
+    "HISTCMD",
+    "IFS",
+    "LINENO",
+    "OLDPWD",
+    "OPTERR",
+    "OPTIND",
+    "PPID",
+    "PS1",
+    "PS2",
+    "PS4",
+    "PWD",
+    "RANDOM",
+    "SECONDS",
+    "SHELLOPTS",
+    "SHLVL",
+    "SRANDOM",
+    "UID",
+    "_",
+];
+
+fn is_reserved(name: &str) -> bool {
+    let begins = |prefix: &str| name.starts_with(prefix);
+    RESERVED_ENV.contains(&name) || begins("DLRUN_") || begins("dlrun_") || begins("BASH")
+}
 
 fn read_env(fields: &mut Fields<'_>) -> Vec<EnvVar> {
     let entries = fields.text_table("env");
@@ -180,9 +213,10 @@ fn read_env(fields: &mut Fields<'_>) -> Vec<EnvVar> {
             let message =
                 format!("`run.env`: {:?} is not a variable name (letters, digits, `_`)", name.value);
             fields.problem(Problem::at(name.span, message));
-        } else if name.value.starts_with("DLRUN_") || RESERVED_ENV.contains(&name.value.as_str()) {
+        } else if is_reserved(&name.value) {
             let message = format!("`run.env`: `{}` is reserved and cannot be set", name.value);
-            fields.problem(Problem::at(name.span, message));
+            let hint = "bash or dlrun keeps it for itself; choose another name, or set it in a script that `run.script` names";
+            fields.problem(Problem::at(name.span, message).hinted(hint));
         } else {
             env.push(EnvVar { name: name.value, value });
         }

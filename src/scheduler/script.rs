@@ -1,7 +1,8 @@
 //! The batch script: readable, self-contained, the same bytes whenever it is rendered from the same plan.
 //!
 //! Directives stand one on a line before any shell; everything from the user comes after them inside single quotes,
-//! where a shell interprets nothing. The script needs bash and coreutils, and dlrun only for the record: where it is
+//! where a shell interprets nothing. The script's own variables begin with `dlrun_`, so that none of the user's or the
+//! site's is lost, and its own programs are found whatever the job makes of `PATH`. It needs bash and coreutils, and dlrun only for the record: where it is
 //! missing, the bare command runs.
 
 use std::fmt::Write as _;
@@ -35,7 +36,7 @@ pub fn render(plan: &Plan) -> String {
     script.push_str("\n# The plan, for the record. dlrun takes it out of the command's environment.\n");
     let _ = writeln!(script, "export DLRUN_PLAN={}", quoted(&plan.to_json()));
     let _ = writeln!(script, "export DLRUN_STATE_DIR={}", quoted(&plan.state_dir));
-    let _ = writeln!(script, "dlrun={}", quoted(&plan.dlrun));
+    let _ = writeln!(script, "dlrun_exe={}", quoted(&plan.dlrun));
     script.push_str(IDENTITY);
     script.push_str(MARKS);
     script.push_str("\nmark start\n");
@@ -46,15 +47,16 @@ pub fn render(plan: &Plan) -> String {
 }
 
 /// Who this run is. The batch shell fixes element, attempt and id once and hands them to every node.
-const IDENTITY: &str = r#"[ -x "$dlrun" ] || dlrun=$(command -v dlrun)
-export DLRUN_EXE=$dlrun
+const IDENTITY: &str = r#"[ -x "$dlrun_exe" ] || dlrun_exe=$(command -v dlrun)
+dlrun_path=$PATH
+export DLRUN_EXE=$dlrun_exe
 export DLRUN_ELEMENT=${SLURM_ARRAY_TASK_ID:-0}
 export DLRUN_ATTEMPT=${DLRUN_ATTEMPT:-${SLURM_RESTART_COUNT:-0}}
 export DLRUN_JOB_ID=${SLURM_JOB_ID:-${DLRUN_JOB_ID:-}}
 export DLRUN_NODE=${SLURMD_NODENAME:-$(uname -n)}
-if [ -z "${DLRUN_RUN_ID:-}" ] && [ -n "$dlrun" ]; then
+if [ -z "${DLRUN_RUN_ID:-}" ] && [ -n "$dlrun_exe" ]; then
     # Came through `dlrun render`: this job gets its run id here, unless the state directory hangs.
-    exec 9< <("$dlrun" exec --mint < /dev/null)
+    exec 9< <("$dlrun_exe" exec --mint < /dev/null)
     read -r -t 20 -u 9 DLRUN_RUN_ID
     exec 9<&-
 fi
@@ -63,23 +65,25 @@ export DLRUN_RUN_ID=${DLRUN_RUN_ID:-}
 
 /// Marks of start and end. They are written in the background: a state directory that hangs holds nothing up.
 const MARKS: &str = r#"
-marker=
+dlrun_marker=
 mark() { # mark start | mark end CODE
     [ -n "$DLRUN_RUN_ID" ] || return 0
     local file=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID/$DLRUN_ELEMENT.$DLRUN_ATTEMPT/$1.json exit_code=${2:-null}
     (
         umask 077
+        PATH=$dlrun_path
         mkdir -p "${file%/*}" && printf '{"format":1,"at_ms":%s,"node":"%s","job_id":"%s","exit_code":%s}\n' \
             "$(date +%s%3N)" "$DLRUN_NODE" "$DLRUN_JOB_ID" "$exit_code" > "$file.part" &&
             sync "$file.part" && mv -T "$file.part" "$file"
     ) > /dev/null 2>&1 < /dev/null &
-    marker=$!
+    dlrun_marker=$!
 }
 finish() { # finish CODE: marks the end, waits ten seconds for it at most, and ends the job
     trap '' TERM INT USR1 USR2
+    PATH=$dlrun_path
     mark end "$1"
     local tenths=0
-    while [ -n "$marker" ] && [ "$tenths" -lt 100 ] && kill -0 "$marker" 2> /dev/null; do
+    while [ -n "$dlrun_marker" ] && [ "$tenths" -lt 100 ] && kill -0 "$dlrun_marker" 2> /dev/null; do
         sleep 0.1
         tenths=$((tenths + 1))
     done
@@ -94,31 +98,31 @@ refuse() { # refuse CODE TEXT: this job cannot start
 /// Starts the command, passes signals on and ends with its exit code. What follows a node's `exec` is the bare fallback.
 const RUN: &str = r#"
 # On each node: dlrun, which starts and watches the command; where it is missing, the bare command.
-node='
+dlrun_node='
 if [ -n "$DLRUN_EXE" ] && "$DLRUN_EXE" --version > /dev/null 2>&1; then exec "$DLRUN_EXE" exec -- "$@"; fi
-echo "dlrun: warning: dlrun does not run on $(uname -n); the command runs without a record" >&2
-unset DLRUN_PLAN
+echo "dlrun: warning: dlrun does not run on ${SLURMD_NODENAME:-$DLRUN_NODE}; the command runs without a record" >&2
+unset DLRUN_PLAN DLRUN_STATE_DIR DLRUN_EXE DLRUN_ELEMENT DLRUN_ATTEMPT DLRUN_JOB_ID DLRUN_NODE
 exec "$@"'
 
-child=
-interrupted=
-for signal in TERM INT USR1 USR2 CONT; do
-    trap "interrupted=1; [ -z \"\$child\" ] || kill -s $signal \"\$child\" 2> /dev/null" "$signal"
+dlrun_child=
+dlrun_signalled=
+for dlrun_signal in TERM INT USR1 USR2; do
+    trap "dlrun_signalled=1; [ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
 done
-"${launch[@]}" /bin/sh -c "$node" dlrun "${command[@]}" &
-child=$!
+"${dlrun_launch[@]}" /bin/sh -c "$dlrun_node" dlrun "${dlrun_command[@]}" &
+dlrun_child=$!
 while :; do
-    interrupted=
-    wait "$child"
-    code=$?
+    dlrun_signalled=
+    wait "$dlrun_child"
+    dlrun_code=$?
     # A trapped signal ends `wait` early, with a code of its own.
-    [ -n "$interrupted" ] && kill -0 "$child" 2> /dev/null || break
+    [ -n "$dlrun_signalled" ] && kill -0 "$dlrun_child" 2> /dev/null || break
 done
-if [ -n "$interrupted" ]; then
-    wait "$child"
-    code=$?
+if [ -n "$dlrun_signalled" ]; then
+    wait "$dlrun_child"
+    dlrun_code=$?
 fi
-finish "$code"
+finish "$dlrun_code"
 "#;
 
 /// Working directory, modules, variables, Python environment.
@@ -150,32 +154,37 @@ fn environment(script: &mut String, plan: &Plan) {
         let _ = writeln!(script, "export {}={}", variable.name, quoted(&variable.value));
     }
     if let Some(file) = &plan.env_file {
-        let _ = write!(script, "\nenv_file={}\n{ENV_FILE}", quoted(file));
+        let _ = write!(script, "\ndlrun_env_file={}\n{ENV_FILE}", quoted(file));
     }
 }
 
 const MODULES: &str = r#"
 if ! command -v module > /dev/null; then
-    for init in /etc/profile.d/lmod.sh /etc/profile.d/modules.sh /usr/share/lmod/lmod/init/bash /usr/share/modules/init/bash; do
-        [ -r "$init" ] && . "$init" && break
+    for dlrun_init in /etc/profile.d/lmod.sh /etc/profile.d/modules.sh /usr/share/lmod/lmod/init/bash \
+        /usr/share/modules/init/bash; do
+        [ -r "$dlrun_init" ] && . "$dlrun_init" && break
     done
 fi
 "#;
 
 /// Reads `NAME=value` lines literally: no shell interprets the values.
-const ENV_FILE: &str = r#"[ -r "$env_file" ] || refuse 66 "the env_file cannot be read on this node"
-case $(stat -L -c %a "$env_file") in *00) ;; *) refuse 77 "the env_file can be read by others; chmod 600 it" ;; esac
-while IFS= read -r line || [ -n "$line" ]; do
-    case $line in '' | '#'*) continue ;; esac
-    name=${line%%=*}
-    [ "$name" != "$line" ] || refuse 78 "the env_file has a line that is not NAME=value"
-    case $name in '' | [0-9]* | *[!A-Za-z0-9_]*) refuse 78 "the env_file has a line that is not NAME=value" ;; esac
-    export "$name=${line#*=}"
-done < "$env_file"
+const ENV_FILE: &str = r#"[ -r "$dlrun_env_file" ] || refuse 66 "the env_file cannot be read on this node"
+case $(PATH=$dlrun_path stat -L -c %a "$dlrun_env_file") in
+*00) ;;
+*) refuse 77 "the env_file can be read by others; chmod 600 it" ;;
+esac
+while IFS= read -r dlrun_line || [ -n "$dlrun_line" ]; do
+    case $dlrun_line in '' | '#'*) continue ;; esac
+    case $dlrun_line in *=*) ;; *) refuse 78 "the env_file has a line that is not NAME=value" ;; esac
+    case ${dlrun_line%%=*} in
+    '' | [0-9]* | *[!A-Za-z0-9_]*) refuse 78 "the env_file has a line that is not NAME=value" ;;
+    esac
+    export "${dlrun_line%%=*}=${dlrun_line#*=}"
+done < "$dlrun_env_file"
 "#;
 
 fn command(script: &mut String, plan: &Plan) {
-    script.push_str("\ncommand=(\n");
+    script.push_str("\ndlrun_command=(\n");
     for word in &plan.command {
         let _ = writeln!(script, "    {}", quoted(word));
     }
@@ -187,7 +196,7 @@ fn command(script: &mut String, plan: &Plan) {
         _ => Vec::new(),
     };
     let words: Vec<String> = launch.iter().map(|word| quoted(word)).collect();
-    let _ = writeln!(script, "launch=({})", words.join(" "));
+    let _ = writeln!(script, "dlrun_launch=({})", words.join(" "));
 }
 
 #[cfg(test)]
