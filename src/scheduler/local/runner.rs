@@ -96,7 +96,7 @@ fn run_script(ticket: &mut Ticket, run_dir: &Path, signals: &mut Signals) -> Res
     // A ticket that cannot be written costs the record, not the job.
     let noted = ticket.write(run_dir);
     ticket.exit = Some(watch(ticket, shell, signals));
-    clear_away();
+    clear_away(shell);
     end(ticket);
     noted
 }
@@ -113,15 +113,18 @@ fn watch(ticket: &mut Ticket, shell: Pid, signals: &mut Signals) -> ExitStatus {
         let now = Instant::now();
         if kill_at.is_some_and(|at| now >= at) {
             let _ = kill(Pid::from_raw(-shell.as_raw()), Signal::SIGKILL);
-            clear_away();
+            if let Some(exit) = clear_away(shell) {
+                return exit;
+            }
         } else if ticket.end.is_none() && limit.is_some_and(|limit| now >= limit) {
             ticket.end = Some(End::Timeout);
         }
         if ticket.end.is_some() && kill_at.is_none() {
             kill_at = Some(now + Duration::from_secs(ticket.kill_wait_seconds));
-            for which in [Signal::SIGCONT, Signal::SIGTERM] {
-                let _ = kill(shell, which);
-            }
+            // CONT goes past the shell to what it started. If it trapped both, it could lose the second: bash leaves
+            // its `wait` in the first one's handler.
+            let _ = kill(Pid::from_raw(-shell.as_raw()), Signal::SIGCONT);
+            let _ = kill(shell, Signal::SIGTERM);
         }
         let next = [kill_at.filter(|at| *at > now), limit.filter(|limit| *limit > now)];
         let pause = next.into_iter().flatten().min().map_or(Duration::from_secs(60), |at| at - now);
@@ -143,21 +146,22 @@ fn reap(shell: Pid) -> Option<ExitStatus> {
     }
 }
 
-/// Kills what the job left behind: a batch system's node is empty after a job.
-fn clear_away() {
+/// Kills what the job left behind: a batch system's node is empty after a job. Returns the exit of the shell when it was
+/// among that.
+fn clear_away(shell: Pid) -> Option<ExitStatus> {
+    let mut exit = None;
     for _ in 0..20 {
         let left = left_over(nix::unistd::getsid(None).unwrap_or(getpid()), getpid());
         if left.is_empty() {
-            return;
+            break;
         }
         for pid in left {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
         std::thread::sleep(Duration::from_millis(20));
-        while matches!(waitpid(None, Some(WaitPidFlag::WNOHANG)), Ok(status) if status != WaitStatus::StillAlive)
-        {
-        }
+        exit = reap(shell).or(exit);
     }
+    exit
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
