@@ -93,8 +93,12 @@ impl Supervisor {
         };
         self.watcher.tell_end(exit);
         let deadline = Instant::now() + LAST_WORDS;
+        let mut told_again = false;
         while self.watcher.pid.is_some() && Instant::now() < deadline {
             self.reap();
+            if self.watcher.was_killed && !std::mem::replace(&mut told_again, true) {
+                self.watcher.tell_end(exit);
+            }
             if self.watcher.pid.is_some() {
                 self.signals.wait(Some(deadline.saturating_duration_since(Instant::now())));
             }
@@ -124,7 +128,7 @@ impl Supervisor {
                 Ok(status) => status,
             };
             if status.pid() == self.watcher.pid {
-                self.watcher.ended();
+                self.watcher.ended(!matches!(status, WaitStatus::Exited(_, 0)));
             } else if status.pid() == Some(self.training) {
                 exit = match status {
                     WaitStatus::Exited(_, code) => Some(ExitStatus::Code(code)),
@@ -143,15 +147,18 @@ struct Watcher {
     pipe: Option<File>,
     restarts: u32,
     restart_at: Option<Instant>,
+    /// True from the violent end of a watcher to the start of the next.
+    was_killed: bool,
 }
 
 impl Watcher {
     fn new(handover: Handover) -> Self {
-        Self { handover, pid: None, pipe: None, restarts: 0, restart_at: None }
+        Self { handover, pid: None, pipe: None, restarts: 0, restart_at: None, was_killed: false }
     }
 
     /// Starts the watcher. That it cannot be started costs the record, never the run.
     fn start(&mut self) {
+        self.was_killed = false;
         let Ok((reader, writer)) = pipe2(OFlag::O_CLOEXEC) else { return };
         // Room for the whole plan: a watcher that does not read must not hold the supervisor up.
         let _ = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(1 << 20));
@@ -185,7 +192,8 @@ impl Watcher {
         }
     }
 
-    fn ended(&mut self) {
+    fn ended(&mut self, was_killed: bool) {
+        self.was_killed = was_killed;
         self.pid = None;
         self.pipe = None;
         if self.restarts < RESTARTS {
@@ -207,7 +215,7 @@ impl Watcher {
     }
 
     fn tell_end(&mut self, exit: ExitStatus) {
-        if self.pid.is_none() && self.restart_at.take().is_some() {
+        if self.pid.is_none() && (self.restart_at.take().is_some() || self.was_killed) {
             // The watcher died shortly before the end: one more writes the end down.
             self.handover.resumes = true;
             self.start();
