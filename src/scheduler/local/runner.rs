@@ -82,7 +82,7 @@ fn run_script(ticket: &mut Ticket, run_dir: &Path, signals: &mut Signals) -> Res
     let training = TrainingCommand {
         argv: vec!["/bin/bash".into(), ticket.script.clone().into()],
         sets: sets.map(|(name, value)| (OsString::from(name), OsString::from(value))).to_vec(),
-        removals: Vec::new(),
+        removals: of_another_job(),
         stdout: Destination::File(output),
         stderr: Destination::File(errors),
     };
@@ -99,6 +99,15 @@ fn run_script(ticket: &mut Ticket, run_dir: &Path, signals: &mut Signals) -> Res
     clear_away(shell);
     end(ticket);
     noted
+}
+
+/// Variables of a Slurm job from inside of which this one was submitted: its job id, node and shape are not ours.
+fn of_another_job() -> Vec<OsString> {
+    let foreign = |name: &OsString| {
+        let name = name.to_string_lossy();
+        (name.starts_with("SLURM_") || name.starts_with("SLURMD_")) && name != "SLURM_CONF"
+    };
+    std::env::vars_os().map(|(name, _)| name).filter(foreign).collect()
 }
 
 /// Waits for the script; at a cancel or the time limit it gets CONT and TERM, and later KILL, as Slurm does it.
