@@ -1,5 +1,6 @@
 //! The integration tests, one binary.
 
+mod bad_input;
 mod cli_cancel;
 mod cli_check;
 mod cli_completions;
@@ -14,12 +15,15 @@ mod cli_show;
 mod cli_submit;
 mod cli_wait;
 mod docs;
+mod exec;
 mod help;
 mod layering;
+mod local;
 mod monitor;
 mod pyenv;
 mod records;
 mod rundir;
+mod soak;
 mod store;
 mod support;
 mod timing;

@@ -279,17 +279,6 @@ impl Dlrun {
         self
     }
 
-    pub(crate) fn stdin(mut self, file: File) -> Self {
-        self.command.stdin(file);
-        self
-    }
-
-    /// Changes what cannot be said otherwise.
-    pub(crate) fn with(mut self, change: impl FnOnce(&mut Command)) -> Self {
-        change(&mut self.command);
-        self
-    }
-
     /// Starts it, with both streams captured through pipes.
     pub(crate) fn start(mut self) -> Started {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());

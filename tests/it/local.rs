@@ -1,0 +1,264 @@
+//! This machine as a scheduler: one job at a time, detached, and nothing left behind.
+
+use std::fs;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getsid};
+
+use crate::support::{TestEnv, wait_for, wait_for_some};
+
+/// A job that says `NAME.ready` and waits for `NAME.go`.
+fn held(env: &TestEnv, name: &str) -> String {
+    let script = format!(
+        "echo {name} >> order; echo $$ > {name}.ready; while [ ! -e {name}.go ]; do sleep 0.02; done"
+    );
+    env.submit(&env.job_called(name, &script, ""))
+}
+
+fn release(env: &TestEnv, name: &str) {
+    env.write(&format!("{name}.go"), "");
+}
+
+#[test]
+fn jobs_run_one_at_a_time_in_the_order_of_their_submission() {
+    let env = TestEnv::new();
+    let ids = ["a", "b", "c"].map(|name| held(&env, name));
+    env.wait_pid("a.ready");
+    env.wait_state(&ids[0], "running");
+    for id in &ids[1..] {
+        let status = env.show(id)["status"].clone();
+        assert_eq!(
+            (&status["state"], &status["reason"]),
+            (&"pending".into(), &"another local job runs".into())
+        );
+    }
+    release(&env, "b");
+    release(&env, "c");
+    assert!(!env.jobs().join("b.ready").exists() && !env.jobs().join("c.ready").exists());
+    release(&env, "a");
+    let _ = env.dlrun(["wait"]).args(&ids).run().code(0);
+    assert_eq!(fs::read_to_string(env.jobs().join("order")).expect("written"), "a\nb\nc\n");
+    env.wait_quiet();
+}
+
+#[test]
+fn two_state_directories_share_the_machine() {
+    let env = TestEnv::new();
+    let first = held(&env, "a");
+    env.wait_pid("a.ready");
+    let other = env.root().join("other-state");
+    let in_other = ["--state-dir", other.to_str().expect("text")];
+    let submit = env.dlrun(["submit", "--scheduler", "local", "--json"]).args(in_other);
+    let second =
+        submit.arg(env.job_called("b", "echo b >> order", "")).run().code(0).result()["run_id"].clone();
+    let second = second.as_str().expect("an id");
+    let show = env.dlrun(["show", "--json", second]).args(in_other).run().code(0).result();
+    assert_eq!(show["status"]["state"], "pending");
+    release(&env, "a");
+    let _ = env.dlrun(["wait", second]).args(in_other).run().code(0);
+    assert_eq!(env.state_of(&first), "completed");
+    assert_eq!(fs::read_to_string(env.jobs().join("order")).expect("written"), "a\nb\n");
+}
+
+#[test]
+fn waiting_job_can_be_cancelled_and_never_runs() {
+    let env = TestEnv::new();
+    let (first, second) = (held(&env, "a"), held(&env, "b"));
+    env.wait_pid("a.ready");
+    let _ = env.dlrun(["cancel", &second]).run().code(0).says("asked local to cancel ");
+    let result = env.dlrun(["wait", "--json", &second]).run().code(15).result();
+    assert_eq!(result["runs"][0]["status"]["state"], "cancelled");
+    release(&env, "a");
+    let _ = env.dlrun(["wait", &first]).run().code(0);
+    env.wait_quiet();
+    assert!(!env.jobs().join("b.ready").exists());
+}
+
+#[test]
+fn running_job_can_be_cancelled_and_has_time_to_save() {
+    let env = TestEnv::new();
+    let script = "trap 'echo saved > saved; exit 0' TERM; echo > ready; while :; do sleep 0.02; done";
+    let id = env.submit(&env.job(script, ""));
+    env.wait_file("ready");
+    let _ = env.dlrun(["cancel", "L1"]).current_dir("/").run().code(0);
+    let result = env.dlrun(["wait", "--json", &id]).run().code(15).result();
+    assert_eq!(result["runs"][0]["status"]["state"], "cancelled");
+    assert_eq!(fs::read_to_string(env.jobs().join("saved")).expect("it had time"), "saved\n");
+    env.wait_quiet();
+}
+
+#[test]
+fn job_that_ignores_the_request_is_killed_with_all_its_processes() {
+    let mut env = TestEnv::new();
+    env.set("DLRUN_LOCAL__KILL_WAIT_SECONDS", "1");
+    let script = "trap '' TERM; (trap '' TERM; setsid sleep 600) & echo > ready; while :; do sleep 0.1; done";
+    let id = env.submit(&env.job(script, ""));
+    env.wait_file("ready");
+    let _ = env.dlrun(["cancel", &id]).run().code(0);
+    let _ = env.dlrun(["wait", &id]).run().code(15);
+    env.wait_quiet();
+}
+
+#[test]
+fn time_limit_ends_a_job() {
+    let env = TestEnv::new();
+    let id = env.submit(&env.job("echo 'epoch 1 0.5s'; exec sleep 600", "[resources]\nwalltime = \"1s\"\n"));
+    let result = env.dlrun(["wait", "--json", &id]).run().code(11).result();
+    let status = &result["runs"][0]["status"];
+    assert_eq!((&status["state"], &status["raw_state"]), (&"timeout".into(), &"timeout".into()));
+    assert_eq!(result["runs"][0]["nodes"][0]["exit"]["signal"], Signal::SIGTERM as i32);
+    env.wait_quiet();
+}
+
+#[test]
+fn what_a_job_leaves_behind_is_killed() {
+    let env = TestEnv::new();
+    let script = "setsid sleep 600 & (sleep 600 &) ; trap '' HUP; sh -c 'sleep 600 & sleep 600 &' ; exit 0";
+    let id = env.submit(&env.job(script, ""));
+    let _ = env.dlrun(["wait", &id]).run().code(0);
+    env.wait_quiet();
+}
+
+#[test]
+fn job_is_detached_from_the_shell_that_submitted_it() {
+    let env = TestEnv::new();
+    let _ = held(&env, "a");
+    let training = env.wait_pid("a.ready");
+    let session = getsid(Some(training)).expect("it runs");
+    assert_ne!(session, getsid(None).expect("ours"));
+    let runner = env.processes_with("local-run");
+    assert_eq!(runner, [session], "the runner leads the session");
+    for fd in 0..3 {
+        let target = fs::read_link(format!("/proc/{}/fd/{fd}", runner[0])).expect("it is open");
+        assert_eq!(target.to_str(), Some("/dev/null"), "fd {fd}");
+    }
+    assert_eq!(
+        fs::read_link(format!("/proc/{}/cwd", runner[0])).ok(),
+        Some(env.jobs()),
+        "the job's directory"
+    );
+    release(&env, "a");
+    let _ = env.dlrun(["wait", "a"]).current_dir("/").run().code(0);
+}
+
+#[test]
+fn killed_runner_does_not_take_the_job_with_it() {
+    let env = TestEnv::new();
+    let id = held(&env, "a");
+    env.wait_pid("a.ready");
+    env.wait_state(&id, "running");
+    kill(env.processes_with("local-run")[0], Signal::SIGKILL).expect("it runs");
+    assert_eq!(env.state_of(&id), "running");
+    release(&env, "a");
+    let _ = env.dlrun(["wait", &id]).run().code(0).says("completed");
+    env.wait_quiet();
+}
+
+#[test]
+fn job_without_its_runner_can_still_be_cancelled() {
+    let env = TestEnv::new();
+    let id = held(&env, "a");
+    env.wait_pid("a.ready");
+    env.wait_state(&id, "running");
+    kill(env.processes_with("local-run")[0], Signal::SIGKILL).expect("it runs");
+    let _ = env.dlrun(["cancel", &id]).run().code(0);
+    env.wait_quiet();
+    let _ = env.dlrun(["wait", &id]).run().code(10);
+}
+
+#[test]
+fn runner_killed_while_it_waits_frees_its_place() {
+    let env = TestEnv::new();
+    let first = held(&env, "a");
+    env.wait_pid("a.ready");
+    let before = env.processes_with("local-run");
+    let second = held(&env, "b");
+    let runner = wait_for_some("the second runner", || {
+        env.processes_with("local-run").into_iter().find(|pid| !before.contains(pid))
+    });
+    wait_for("its place in the queue", || {
+        let host = fs::read_dir(env.state().join("local"))
+            .expect("there")
+            .next()
+            .expect("one")
+            .expect("entry")
+            .path();
+        fs::read_dir(host)
+            .expect("listed")
+            .flatten()
+            .any(|entry| entry.file_name().to_string_lossy().ends_with(&second))
+    });
+    let third = held(&env, "c");
+    kill(runner, Signal::SIGKILL).expect("it runs");
+    release(&env, "a");
+    release(&env, "c");
+    let _ = env.dlrun(["wait", &first, &third]).run().code(0);
+    let status = env.show(&second)["status"].clone();
+    assert_eq!((&status["state"], &status["reason"]), (&"unknown".into(), &"its runner was killed".into()));
+    let _ = env.dlrun(["wait", &second]).run().code(16);
+    assert!(!env.jobs().join("b.ready").exists());
+}
+
+#[test]
+fn everything_killed_at_once_is_unknown_not_completed() {
+    let env = TestEnv::new();
+    let id = held(&env, "a");
+    env.wait_pid("a.ready");
+    env.wait_state(&id, "running");
+    // As a machine that loses power: nobody can write anything down.
+    let all = env.processes();
+    for pid in &all {
+        let _ = kill(*pid, Signal::SIGSTOP);
+    }
+    for pid in all {
+        let _ = kill(pid, Signal::SIGKILL);
+    }
+    env.wait_quiet();
+    assert_eq!(env.state_of(&id), "unknown");
+    let result = env.dlrun(["wait", "--json", &id]).run().code(16).result();
+    assert_eq!(result["runs"][0]["status"]["exit"], serde_json::Value::Null);
+}
+
+#[test]
+fn output_files_never_overwrite_each_other() {
+    let env = TestEnv::new();
+    env.write("job-L1.out", "precious\n");
+    let id = env.submit(&env.job("echo new", ""));
+    let _ = env.dlrun(["wait", &id]).run().code(0);
+    assert_eq!(fs::read_to_string(env.jobs().join("job-L1.out")).expect("kept"), "precious\n");
+    assert_eq!(env.show(&id)["run"]["job_id"], "L2");
+    let _ = env.dlrun(["logs", &id]).run().code(0).says("new\n");
+}
+
+#[test]
+fn lock_of_the_machine_follows_no_link() {
+    let env = TestEnv::new();
+    let victim = env.write("victim", "precious");
+    std::os::unix::fs::symlink(&victim, env.root().join("lock/dlrun-local.lock")).expect("ours");
+    let id = env.submit(&env.job("echo > ran", ""));
+    let _ = env.dlrun(["wait", &id]).run().code(10);
+    assert_eq!(fs::read_to_string(victim).expect("kept"), "precious");
+    assert!(!env.jobs().join("ran").exists());
+    let status = env.show(&id)["status"].clone();
+    assert!(status["reason"].as_str().is_some_and(|reason| reason.contains("dlrun-local.lock")), "{status}");
+}
+
+#[test]
+fn job_of_another_host_is_not_taken_for_a_dead_one() {
+    let env = TestEnv::new();
+    let id = held(&env, "a");
+    env.wait_pid("a.ready");
+    let ticket = env.run_dir(&id).join("local.json");
+    let text = fs::read_to_string(&ticket).expect("there");
+    let mut value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    value["host"] = "elsewhere".into();
+    fs::write(&ticket, value.to_string()).expect("ours");
+    let status = env.show(&id)["status"].clone();
+    assert_eq!(
+        (&status["state"], &status["reason"]),
+        (&"running".into(), &"it is on elsewhere; ask there".into())
+    );
+    let _ = env.dlrun(["cancel", &id]).run().warns("the job is on elsewhere; cancel it there");
+    let alive = kill(Pid::from_raw(env.wait_pid("a.ready").as_raw()), None);
+    assert!(alive.is_ok(), "it was not touched");
+}
