@@ -150,8 +150,11 @@ fn remarks(tracked: &Tracked) -> String {
     let mut lines = Vec::new();
     for node in &tracked.reading.outcome.nodes {
         let name = &node.key.node;
-        if node.state == NodeState::Interrupted {
-            lines.push(format!("{name}: the supervisor was killed, the record ends there"));
+        // Killed together with the job, the watcher could not even say that it was interrupted.
+        let cut_off = tracked.status.state.is_final() && node.state == NodeState::Running;
+        if cut_off || node.state == NodeState::Interrupted {
+            let last = local_time(node.updated_at_ms);
+            lines.push(format!("{name}: dlrun's processes were killed, so the record ends at {last}"));
         }
         if node.state == NodeState::Running && tracked.status.state.is_final() {
             let last = local_time(node.updated_at_ms);
