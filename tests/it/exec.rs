@@ -241,7 +241,8 @@ fn killed_supervisor_of_a_local_job_is_told_and_nothing_stays_behind() {
     let result = env.dlrun(["wait", &id, "--json"]).run().code(10).result();
     assert_eq!(result["runs"][0]["status"]["exit"]["signal"], 9);
     env.wait_quiet();
-    let _ = env.dlrun(["show", &id]).run().code(0).says("the supervisor was killed, the record ends there");
+    let _ =
+        env.dlrun(["show", &id]).run().code(0).says("dlrun's processes were killed, so the record ends at ");
 }
 
 #[test]

@@ -19,6 +19,15 @@ fn release(env: &TestEnv, name: &str) {
     env.write(&format!("{name}.go"), "");
 }
 
+/// Kills the only runner. While the kernel takes it apart, its lock still says that it lives.
+fn kill_runner(env: &TestEnv) {
+    let runner = env.processes_with("local-run")[0];
+    kill(runner, Signal::SIGKILL).expect("it runs");
+    wait_for("the runner to be gone", || {
+        fs::read_to_string(format!("/proc/{runner}/stat")).map_or(true, |stat| stat.contains(") Z "))
+    });
+}
+
 #[test]
 fn jobs_run_one_at_a_time_in_the_order_of_their_submission() {
     let env = TestEnv::new();
@@ -147,7 +156,7 @@ fn killed_runner_does_not_take_the_job_with_it() {
     let id = held(&env, "a");
     env.wait_pid("a.ready");
     env.wait_state(&id, "running");
-    kill(env.processes_with("local-run")[0], Signal::SIGKILL).expect("it runs");
+    kill_runner(&env);
     assert_eq!(env.state_of(&id), "running");
     release(&env, "a");
     let _ = env.dlrun(["wait", &id]).run().code(0).says("completed");
@@ -160,7 +169,7 @@ fn job_without_its_runner_can_still_be_cancelled() {
     let id = held(&env, "a");
     env.wait_pid("a.ready");
     env.wait_state(&id, "running");
-    kill(env.processes_with("local-run")[0], Signal::SIGKILL).expect("it runs");
+    kill_runner(&env);
     let _ = env.dlrun(["cancel", &id]).run().code(0);
     env.wait_quiet();
     let _ = env.dlrun(["wait", &id]).run().code(10);
