@@ -1,7 +1,8 @@
 //! Which Python an environment is made with.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,23 +39,32 @@ pub(super) fn find(asked: Option<&Path>) -> Result<Interpreter, PyenvError> {
 /// Follows symbolic links, and scripts such as those that pyenv and asdf put into `PATH`: what a script starts depends
 /// on the directory and the environment, so it is asked. Only then does a known environment cost a start of Python.
 fn resolved(found: &Path) -> Result<PathBuf, PyenvError> {
-    let file = fs::canonicalize(found).unwrap_or_else(|_| found.to_owned());
-    if !is_script(&file) {
+    let (file, is_script) = look_into(found).unwrap_or_else(|_| (found.to_owned(), false));
+    if !is_script {
         return Ok(file);
     }
     let said = ask(&file, "import sys; print(sys.executable)")?;
     let executable = PathBuf::from(said.trim());
-    match fs::canonicalize(&executable) {
-        Ok(target) if !is_script(&target) => Ok(target),
+    match look_into(&executable) {
+        Ok((target, false)) => Ok(target),
         _ => Err(PyenvError::NoInterpreter {
             asked: format!("{} -> {}", file.display(), executable.display()),
         }),
     }
 }
 
-fn is_script(file: &Path) -> bool {
+/// A file without symbolic links, and whether it is a script. The kernel names the open file: following the links here
+/// would ask the file system for every directory on the way.
+fn look_into(path: &Path) -> io::Result<(PathBuf, bool)> {
+    let Ok(mut file) = File::open(path) else {
+        // It may be executed and not read.
+        return Ok((fs::canonicalize(path)?, false));
+    };
     let mut start = [0; 2];
-    File::open(file).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
+    let is_script = file.read_exact(&mut start).is_ok() && start == *b"#!";
+    let named = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let named = named.or_else(|_| fs::canonicalize(path))?;
+    Ok((named, is_script))
 }
 
 /// Asks an interpreter for its version, such as `3.11.7`.
