@@ -178,7 +178,7 @@ impl Place {
             workdir: self.workdir.clone(),
             script,
             env_file: self.env_file.clone(),
-            slurm: session.slurm().sbatch().map(|sbatch| SlurmFacts { sbatch, environment: overriding() }),
+            slurm: session.slurm.sbatch().map(|sbatch| SlurmFacts { sbatch, environment: overriding() }),
             container_runtime: if spec.no_image { None } else { runtime() },
             python: python.zip(self.requirements.as_ref()).map(|(env, requirements)| PythonFacts {
                 dir: env.dir.clone(),

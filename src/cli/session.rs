@@ -26,6 +26,8 @@ pub(crate) struct Session {
     pub(crate) output: Output,
     pub(crate) settings: Settings,
     pub(crate) host: String,
+    /// Slurm as the settings name it.
+    pub(crate) slurm: Slurm,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -58,7 +60,8 @@ impl Session {
         let settings = Settings::merge(&defaults, &fragments).map_err(|error| {
             Error::new(Kind::Config, error).hinted("set HOME, or name one with `--state-dir`")
         })?;
-        Ok(Self { output, settings, host: hostname() })
+        let slurm = Slurm::new(settings.slurm_bin_dir().map(Path::to_owned), settings.slurm_timeout());
+        Ok(Self { output, settings, host: hostname(), slurm })
     }
 
     /// The state directory, made where it is missing.
@@ -67,15 +70,10 @@ impl Session {
         within(PATIENCE, &path.clone(), move || StateDir::create(&path))
     }
 
-    /// Slurm as the settings name it.
-    pub(crate) fn slurm(&self) -> Slurm {
-        Slurm::new(self.settings.slurm_bin_dir().map(Path::to_owned), self.settings.slurm_timeout())
-    }
-
     /// The scheduler of a kind that was resolved.
     pub(crate) fn scheduler(&self, kind: SchedulerKind) -> Result<Box<dyn Scheduler>, Error> {
         match kind {
-            SchedulerKind::Slurm => Ok(Box::new(self.slurm())),
+            SchedulerKind::Slurm => Ok(Box::new(self.slurm.clone())),
             SchedulerKind::Local | SchedulerKind::Auto => {
                 let settings = &self.settings;
                 let dlrun = std::env::current_exe()?;

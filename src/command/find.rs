@@ -27,9 +27,18 @@ pub(super) fn find_along(program: &OsStr, dirs: &[PathBuf], path: &OsStr) -> Opt
     if program.is_empty() {
         return None;
     }
-    let fixed = dirs.iter().cloned();
-    let mut places = fixed.chain(std::env::split_paths(path)).filter(|dir| dir.is_absolute());
-    places.find_map(|dir| Some(dir.join(program)).filter(|file| is_executable(file)))
+    let mut seen = Vec::new();
+    for dir in dirs.iter().cloned().chain(std::env::split_paths(path)).filter(|dir| dir.is_absolute()) {
+        // Login scripts and modules often name a directory twice.
+        if !seen.contains(&dir) {
+            let file = dir.join(program);
+            if is_executable(&file) {
+                return Some(file);
+            }
+            seen.push(dir);
+        }
+    }
+    None
 }
 
 /// Like [`find_along`], but says what is wrong.

@@ -17,7 +17,7 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         session.output.warning(warning);
     }
     let verdict = match plan.scheduler {
-        SchedulerKind::Slurm if !args.no_check => Some(session.slurm().test(plan, &script::render(plan))?),
+        SchedulerKind::Slurm if !args.no_check => Some(session.slurm.test(plan, &script::render(plan))?),
         _ => None,
     };
     let environment_ready = job.python.as_ref().map(|python| python.ready);

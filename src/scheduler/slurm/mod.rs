@@ -9,8 +9,10 @@ mod scancel;
 mod squeue;
 mod states;
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::{JobRef, Scheduler, SchedulerError, Submission, Submitted};
@@ -29,19 +31,21 @@ const NAME: &str = "slurm";
 pub struct Slurm {
     bin_dirs: Vec<PathBuf>,
     timeout: Duration,
+    /// Where `sbatch` is, once somebody asked: each miss on the way costs a file system a question.
+    sbatch: Rc<OnceCell<Option<PathBuf>>>,
 }
 
 impl Slurm {
     /// Commands are looked for in `bin_dir`, then in `PATH`; each may take `timeout`.
     #[must_use]
     pub fn new(bin_dir: Option<PathBuf>, timeout: Duration) -> Self {
-        Self { bin_dirs: bin_dir.into_iter().collect(), timeout }
+        Self { bin_dirs: bin_dir.into_iter().collect(), timeout, sbatch: Rc::default() }
     }
 
     /// Where `sbatch` is, if Slurm's commands are installed.
     #[must_use]
     pub fn sbatch(&self) -> Option<PathBuf> {
-        find("sbatch", &self.bin_dirs)
+        self.sbatch.get_or_init(|| find("sbatch", &self.bin_dirs)).clone()
     }
 
     /// Asks the controller whether it would take the job, without queueing it (`sbatch --test-only`). Returns its words,

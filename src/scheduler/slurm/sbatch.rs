@@ -86,7 +86,9 @@ fn configured() -> Result<(), SchedulerError> {
 
 fn sbatch(slurm: &Slurm) -> Tool {
     // `sbatch` hands its environment to the job, so nothing of ours is put into it.
+    let found = slurm.sbatch().and_then(|file| Some(file.parent()?.to_owned()));
     let tool = Tool::new("sbatch")
+        .in_dirs(found.as_slice())
         .in_dirs(&slurm.bin_dirs)
         .timeout(slurm.timeout)
         .keep_locale()
