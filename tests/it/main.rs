@@ -23,6 +23,7 @@ mod monitor;
 mod pyenv;
 mod records;
 mod rundir;
+mod slurm_real;
 mod soak;
 mod store;
 mod support;
