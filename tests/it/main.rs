@@ -15,6 +15,7 @@ mod cli_show;
 mod cli_submit;
 mod cli_wait;
 mod docs;
+mod example_job;
 mod exec;
 mod help;
 mod layering;

@@ -1,0 +1,115 @@
+//! The example of the README, run as a reader of it would: the environment is made, TensorFlow trains, figures come out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A copy of the example, so that its outputs do not lie in the sources, with records of its own.
+struct Example {
+    dir: TempDir,
+}
+
+impl Example {
+    fn new() -> Self {
+        let dir =
+            tempfile::Builder::new().prefix("dlrun-example-").tempdir_in("/var/tmp").expect("a directory");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("jobs/mnist-cnn");
+        for entry in fs::read_dir(sources).expect("the example is there").flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                fs::copy(entry.path(), dir.path().join(entry.file_name())).expect("it can be copied");
+            }
+        }
+        Self { dir }
+    }
+
+    fn state_dir(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    /// pip's cache stays where it is, so that a second test run downloads nothing.
+    fn dlrun(&self, slurm_conf: Option<&str>, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dlrun"));
+        command.args(arguments).current_dir(self.dir.path());
+        command.env("DLRUN_STATE_DIR", self.state_dir()).env("DLRUN_LOCAL__LOCK_DIR", self.dir.path());
+        match slurm_conf {
+            Some(conf) => command.env("SLURM_CONF", conf),
+            None => command.env("DLRUN_SCHEDULER__KIND", "local"),
+        };
+        command.output().expect("dlrun runs")
+    }
+
+    /// `dlrun submit --wait train.toml`; returns the summary, the id, and milliseconds from the command to the job's start.
+    fn train(&self, slurm_conf: Option<&str>) -> (String, Value, u64) {
+        let begun_ms = now_ms();
+        let output = self.dlrun(slurm_conf, &["submit", "--wait", "train.toml"]);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+        let shown = self.dlrun(slurm_conf, &["--json", "show", "@1"]);
+        let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+        let shown = shown["result"].clone();
+        let started_ms = shown["status"]["started_at_ms"].as_u64().expect("it started");
+        (stdout + &stderr, shown, started_ms.saturating_sub(begun_ms))
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is right");
+    u64::try_from(since.as_millis()).expect("it fits")
+}
+
+fn row<'a>(text: &'a str, name: &str) -> &'a str {
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name));
+    line.unwrap_or_else(|| panic!("no {name:?} in:\n{text}")).trim()
+}
+
+/// What the summary must hold of the example, and what must be true of it.
+fn check(text: &str, shown: &Value) {
+    assert_eq!(row(text, "state "), "completed");
+    assert_eq!(row(text, "epochs "), "3 of 3");
+    assert!(row(text, "samples/s ").parse::<u32>().is_ok_and(|rate| rate > 100), "{text}");
+    assert!(row(text, "first epoch ").contains("against the later ones"));
+    assert!(row(text, "CPU ").contains("CPUs busy"));
+    assert!(row(text, "memory ").contains("iB at most"));
+    assert!(row(text, "metrics ").contains("accuracy 0.9"), "{text}");
+    let records = Path::new(row(text, "records "));
+    assert!(records.join("run.json").is_file(), "{records:?}");
+    for epoch in 1..=3 {
+        assert!(text.contains(&format!("epoch {epoch}/3 ")), "each epoch is told as it ends:\n{text}");
+    }
+    let node = &shown["nodes"][0];
+    assert!(node["usage"]["mem_peak_bytes"].as_u64().is_some_and(|bytes| bytes > 200 << 20), "{node}");
+    assert!(node["usage"]["cpu_user_seconds"].as_f64().is_some_and(|seconds| seconds > 2.0), "{node}");
+    assert_eq!(node["progress"]["recogniser"], "keras");
+    let output = fs::read_to_string(shown["run"]["output"].as_str().expect("a file")).expect("the output");
+    assert!(output.contains("test accuracy: 0."), "{output}");
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "whoever runs the test shall know what was left out")]
+#[ignore = "installs TensorFlow: run tests/run"]
+fn trains_here_and_on_slurm_with_one_environment() {
+    let example = Example::new();
+    let (text, shown, _) = example.train(None);
+    assert!(text.contains("environment: ready"), "{text}");
+    check(&text, &shown);
+
+    let (text, shown, delay_ms) = example.train(None);
+    assert!(!text.contains("environment: making"), "the environment was made twice:\n{text}");
+    check(&text, &shown);
+    assert!(delay_ms <= 1000, "the job started {delay_ms} ms after the command");
+
+    // The same file, unchanged.
+    let Ok(conf) = std::env::var("DLRUN_TEST_SLURM_CONF") else {
+        eprintln!("not run on Slurm: DLRUN_TEST_SLURM_CONF is not set");
+        return;
+    };
+    let (text, shown, _) = example.train(Some(&conf));
+    assert!(!text.contains("environment: making"), "{text}");
+    assert_eq!(shown["run"]["scheduler"], "slurm");
+    check(&text, &shown);
+}
