@@ -1,5 +1,6 @@
 //! Long tests: whatever takes more than a minute, and what chance must find.
 
+mod again;
 mod fuzz;
 mod kills;
 mod queue;
