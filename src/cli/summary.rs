@@ -176,7 +176,10 @@ fn remarks(tracked: &Tracked) -> String {
         tracked.reading.notes.iter().map(|note| format!("{} cannot be read: {}", note.what, note.why)),
     );
     if tracked.status.state.is_final() && tracked.reading.outcome.nodes.is_empty() {
-        lines.push("nothing was measured: dlrun did not run on the nodes".to_owned());
+        lines.push(
+            "nothing was measured: dlrun did not run on the nodes, or was killed before it wrote anything"
+                .to_owned(),
+        );
     }
     lines.iter().map(|line| format!("note: {line}\n")).collect()
 }

@@ -234,6 +234,7 @@ fn killed_supervisor_of_a_local_job_is_told_and_nothing_stays_behind() {
     let env = TestEnv::new();
     let id = env.submit(&env.job("echo 'epoch 1 0.5s'; echo > ready; exec sleep 600", ""));
     env.wait_file("ready");
+    wait_for("the first record", || env.show(&id)["nodes"][0]["state"] == "running");
     let supervisor = wait_for_some("the supervisor", || {
         env.processes_with("exec").into_iter().find(|pid| !env.processes_with("local-run").contains(pid))
     });
