@@ -608,13 +608,15 @@ fn export_of_job_file_and_environment_is_merged_with_the_run_id() {
 fn shape_of_the_job_that_submits_does_not_leak_into_the_new_one() {
     let env = TestEnv::new();
     let sbatch = env.fake_slurm();
+    let conf = env.write("slurm.conf", "");
+    let conf = conf.to_str().expect("a plain path");
     let inside = [
         ("SLURM_JOB_ID", "99"),
         ("SLURM_NTASKS", "64"),
         ("SLURM_CPUS_PER_TASK", "8"),
         ("SLURM_MEM_PER_NODE", "1"),
         ("SLURM_RESTART_COUNT", "3"),
-        ("SLURM_CONF", "/etc/other/slurm.conf"),
+        ("SLURM_CONF", conf),
         ("DLRUN_RUN_ID", "0000000000000001"),
         ("DLRUN_PLAN", "{}"),
         ("DLRUN_ATTEMPT", "3"),
@@ -632,7 +634,7 @@ fn shape_of_the_job_that_submits_does_not_leak_into_the_new_one() {
         .iter()
         .filter(|entry| entry.starts_with("SLURM_") || entry.starts_with("DLRUN_"))
         .collect();
-    assert_eq!(left, ["SLURM_CONF=/etc/other/slurm.conf"]);
+    assert_eq!(left, [&format!("SLURM_CONF={conf}")]);
     assert_eq!(call.variable("KEPT"), Some("yes"));
 }
 

@@ -10,12 +10,12 @@ fn every_choice_is_told_with_its_reason_and_what_was_rejected() {
     let text = env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(0).text();
     for part in [
         "plan for ",
-        "scheduler      local\n",
-        "because --scheduler says so",
+        "scheduler      local  (",
+        "(--scheduler says so)",
         "not slurm: `sbatch` is not in PATH",
         "not container: no container runtime",
         "`auto` needs a performance model",
-        "walltime       1h\n",
+        "walltime       1h  (",
         "A=\"1 2\"",
         "gcc/12",
         "warning: a local job has no use for queue",

@@ -100,7 +100,7 @@ fn run_too_short_to_be_measured_has_no_figures_instead_of_zeros() {
 fn signal_is_told_by_its_name() {
     let env = TestEnv::new();
     let id = ran(&env, "killed", "kill -KILL $$");
-    let _ = env.dlrun(["show", &id]).run().code(0).says("failed (SIGKILL (exit code 137))");
+    let _ = env.dlrun(["show", &id]).run().code(0).says("failed (SIGKILL, exit code 137)");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn jobs_run_one_at_a_time_in_the_order_of_their_submission() {
         let status = env.show(id)["status"].clone();
         assert_eq!(
             (&status["state"], &status["reason"]),
-            (&"pending".into(), &"another local job runs".into())
+            (&"pending".into(), &"waits for its turn on this machine".into())
         );
     }
     release(&env, "b");
@@ -172,7 +172,7 @@ fn job_without_its_runner_can_still_be_cancelled() {
     kill_runner(&env);
     let _ = env.dlrun(["cancel", &id]).run().code(0);
     env.wait_quiet();
-    let _ = env.dlrun(["wait", &id]).run().code(10);
+    let _ = env.dlrun(["wait", &id]).run().code(15);
 }
 
 #[test]
