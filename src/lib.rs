@@ -8,6 +8,7 @@
 //! `tests/it/layering.rs` enforces it.
 
 // Level 0: nothing of ours.
+pub mod clock;
 pub mod command;
 pub mod diagnostic;
 pub mod logging;

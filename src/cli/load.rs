@@ -179,7 +179,8 @@ impl Place {
             script,
             env_file: self.env_file.clone(),
             slurm: session.slurm.sbatch().map(|sbatch| SlurmFacts { sbatch, environment: overriding() }),
-            container_runtime: if spec.no_image { None } else { runtime() },
+            // Looked for where its absence is a reason: `PATH` may be long, and its directories far away.
+            container_runtime: if spec.no_image || python.is_none() { None } else { runtime() },
             python: python.zip(self.requirements.as_ref()).map(|(env, requirements)| PythonFacts {
                 dir: env.dir.clone(),
                 ready: env.ready,

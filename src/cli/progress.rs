@@ -8,7 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::output::Output;
-use super::session::now_ms;
+use crate::clock::now_ms;
 use crate::job::TimingPattern;
 use crate::pyenv;
 use crate::record::Epoch;

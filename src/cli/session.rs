@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use nix::unistd::{User, gethostname, getuid};
 
@@ -168,10 +168,4 @@ pub(crate) fn hostname() -> String {
 /// Login name of the user, or the number where the number has no name.
 pub(crate) fn user_name() -> String {
     User::from_uid(getuid()).ok().flatten().map_or_else(|| getuid().to_string(), |user| user.name)
-}
-
-/// The clock, in Unix milliseconds UTC.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

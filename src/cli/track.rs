@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::{Error, Kind};
-use super::session::{Session, now_ms};
+use super::session::Session;
+use crate::clock::now_ms;
+use crate::diagnostic::chain;
 use crate::job::{JobState, RunId, SchedulerKind};
 use crate::record::{NodeRecord, QueueEntry, RunRecord, Status, decode_segment, resolve};
-use crate::rundir::{Reading, RunDir, StateDir};
+use crate::rundir::{Reading, RunDir, RunDirError, StateDir};
 use crate::scheduler::JobRef;
 use crate::store::{Found, Segment, Store, StoreError, Writer};
 
@@ -62,8 +64,9 @@ impl<'a> Tracker<'a> {
                     let Ok(run) = state.run(run_id) else { continue };
                     let Ok(record) = run.read_run() else { continue };
                     writer.upsert_run(&record)?;
-                    let reading = ingest(writer, &run, true)?;
-                    writer.set_status(run_id, &resolve(&reading.outcome, None))?;
+                    ingest(writer, &run, true)?;
+                    let outcome = run.newest_outcome(0).unwrap_or_default().outcome;
+                    writer.set_status(run_id, &resolve(&outcome, None))?;
                 }
                 Ok::<(), StoreError>(())
             })?;
@@ -96,17 +99,28 @@ impl<'a> Tracker<'a> {
         let mut rows = self.store.unfinished()?;
         rows.retain(|row| row.status.state != JobState::Unknown || row.record.submitted_at_ms >= oldest);
         let mut due = Vec::new();
-        for row in &rows {
-            let run = self.state.run(&row.record.run_id)?;
+        let mut before = Vec::new();
+        for row in rows {
             // A record that has its job id never changes again.
-            let record = if row.record.job_id.is_some() { row.record.clone() } else { record_of(&run)? };
-            due.push((run, record));
+            let record = |run: &RunDir| {
+                if row.record.job_id.is_some() { Ok(row.record.clone()) } else { record_of(run) }
+            };
+            match self.state.run(&row.record.run_id).and_then(|run| Ok((record(&run)?, run))) {
+                Ok((record, run)) => {
+                    due.push((run, record));
+                    before.push(row);
+                }
+                // One bad run hides no other.
+                Err(error) => self.pass_over(&row.record.run_id, &error),
+            }
         }
         let entries = self.ask(&due, history);
         let mut changed = Vec::new();
-        for ((run, record), before) in due.into_iter().zip(&rows) {
-            let status = glance(&run, entries.get(run.run_id()))?;
+        for ((run, record), before) in due.into_iter().zip(&before) {
+            let entry = entries.get(run.run_id());
+            let status = glance(&run, entry)?;
             if status != before.status || record != before.record {
+                keep_verdict(&run, entry);
                 changed.push((run, record, status));
             }
         }
@@ -118,8 +132,8 @@ impl<'a> Tracker<'a> {
     pub(crate) fn refresh(&mut self, run_ids: &[RunId], history: bool) -> Result<Vec<Tracked>, Error> {
         let mut due = Vec::new();
         for run_id in run_ids {
-            let run = self.state.run(run_id)?;
-            let record = record_of(&run)?;
+            let opened = self.state.run(run_id).and_then(|run| Ok((record_of(&run)?, run)));
+            let (record, run) = opened.inspect_err(|error| self.pass_over(run_id, error))?;
             due.push((run, record));
         }
         // The schedulers before the marks: a job that ends in between has left its mark by then, with its exit code.
@@ -127,7 +141,11 @@ impl<'a> Tracker<'a> {
         let mut tracked = Vec::new();
         for (run, record) in due {
             let reading = run.newest_outcome(0)?;
-            let status = resolve(&reading.outcome, entries.get(run.run_id()));
+            let entry = entries.get(run.run_id());
+            if entry != reading.outcome.verdict.as_ref() {
+                keep_verdict(&run, entry);
+            }
+            let status = resolve(&reading.outcome, entry);
             tracked.push((run, Tracked { record, status, reading }));
         }
         self.take_in_status(tracked.iter().map(|(run, seen)| (run, &seen.record, &seen.status)), true);
@@ -144,11 +162,19 @@ impl<'a> Tracker<'a> {
         if seen.len() == 0 {
             return;
         }
+        let seen: Vec<_> = seen
+            .map(|(run, record, status)| {
+                let known = self.store.run(run.run_id()).ok().flatten();
+                let is_news = known.is_none_or(|known| known.status != *status || !status.state.is_final());
+                (run, record, status, is_news)
+            })
+            .collect();
         let written = self.store.write(|writer| {
-            for (run, record, status) in seen {
+            for (run, record, status, is_news) in seen {
                 writer.upsert_run(record)?;
                 let over = status.state.is_final();
-                if wanted || over {
+                // A run that is over and was taken in is not read again.
+                if is_news && (wanted || over) {
                     // The series of a run that goes on grows yet.
                     ingest(writer, run, over)?;
                 }
@@ -161,6 +187,16 @@ impl<'a> Tracker<'a> {
         }
     }
 
+    /// Tells of a run whose files cannot be used; one whose files are gone is forgotten.
+    fn pass_over(&mut self, run_id: &RunId, error: &RunDirError) {
+        let why = chain(error).join(": ");
+        self.session.output.warning(&format!("run {run_id} is passed over: {why}"));
+        if error.is_missing() {
+            let _ = self.store.write(|writer| writer.forget_run(run_id));
+        }
+    }
+
+    /// What the schedulers say now. Of one that gives no answer nothing new is known: its runs stay what they were.
     fn ask(&mut self, due: &[(RunDir, RunRecord)], history: bool) -> BTreeMap<RunId, QueueEntry> {
         let mut entries = BTreeMap::new();
         for kind in [SchedulerKind::Slurm, SchedulerKind::Local] {
@@ -176,8 +212,9 @@ impl<'a> Tracker<'a> {
             match scheduler.queue(&jobs) {
                 Ok(found) => entries.extend(found),
                 Err(error) => {
-                    let why = crate::diagnostic::chain(&error).join(": ");
-                    self.warn(kind.as_str(), &format!("states come from the runs' own marks alone: {why}"));
+                    let why = chain(&error).join(": ");
+                    self.warn(kind.as_str(), &format!("states are those last heard of: {why}"));
+                    entries.extend(jobs.iter().map(|job| (job.run_id.clone(), self.last_heard(job))));
                 }
             }
             if history {
@@ -185,11 +222,31 @@ impl<'a> Tracker<'a> {
                     jobs.into_iter().filter(|job| !entries.contains_key(&job.run_id)).collect();
                 match scheduler.history(&forgotten) {
                     Ok(found) => entries.extend(found),
-                    Err(error) => self.warn("history", &crate::diagnostic::chain(&error).join(": ")),
+                    Err(error) => self.warn("history", &chain(&error).join(": ")),
                 }
             }
         }
         entries
+    }
+
+    /// A run as it stood when its scheduler last answered; at first it waits.
+    fn last_heard(&self, job: &JobRef) -> QueueEntry {
+        let status = self.store.run(&job.run_id).ok().flatten().map(|row| row.status);
+        let state = status.map_or(JobState::Pending, |status| match status.state {
+            JobState::Unknown => JobState::Running,
+            state => state,
+        });
+        QueueEntry {
+            job_id: job.job_id.clone(),
+            state,
+            raw_state: "no answer".to_owned(),
+            reason: Some("its scheduler gives no answer".to_owned()),
+            submitted_at_ms: None,
+            started_at_ms: None,
+            ended_at_ms: None,
+            exit: None,
+            nodes: None,
+        }
     }
 
     fn warn(&mut self, topic: &'static str, text: &str) {
@@ -233,19 +290,22 @@ pub(crate) fn job_ref(run: &RunDir, record: &RunRecord) -> Option<JobRef> {
     })
 }
 
-/// Where a run stands, from as few of its files as decide that.
-fn glance(run: &RunDir, entry: Option<&QueueEntry>) -> Result<Status, Error> {
-    let marks = run.newest_marks(0)?.outcome;
-    if marks.end.is_none() && entry.is_none() {
-        // Nobody knows: the nodes' records may tell why.
-        return Ok(resolve(&run.newest_outcome(0)?.outcome, None));
+/// Keeps an end that the marks cannot know. That it cannot be kept costs the explanation, once the scheduler forgets.
+fn keep_verdict(run: &RunDir, entry: Option<&QueueEntry>) {
+    if let Some(verdict) = entry.filter(|entry| entry.explains_the_end() && entry.ended_at_ms.is_some()) {
+        let _ = run.write_verdict(verdict);
     }
-    Ok(resolve(&marks, entry))
+}
+
+/// Where a run stands, from as few of its files as decide that: while its scheduler speaks, the marks are enough.
+fn glance(run: &RunDir, entry: Option<&QueueEntry>) -> Result<Status, RunDirError> {
+    let reading = if entry.is_some() { run.newest_marks(0)? } else { run.newest_outcome(0)? };
+    Ok(resolve(&reading.outcome, entry))
 }
 
 /// The record of a run. A client that was killed between handing over and writing down left no job id; the job itself
 /// knows it.
-fn record_of(run: &RunDir) -> Result<RunRecord, Error> {
+fn record_of(run: &RunDir) -> Result<RunRecord, RunDirError> {
     let mut record = run.read_run()?;
     if record.job_id.is_some() {
         return Ok(record);
@@ -263,18 +323,16 @@ fn record_of(run: &RunDir) -> Result<RunRecord, Error> {
     Ok(record)
 }
 
-/// Takes what a run's files hold into the index, with or without the series; returns the newest attempt.
-fn ingest(writer: &Writer<'_>, run: &RunDir, series: bool) -> Result<Reading, StoreError> {
-    let mut newest = Reading::default();
+/// Takes what a run's files hold into the index, with or without the series.
+fn ingest(writer: &Writer<'_>, run: &RunDir, series: bool) -> Result<(), StoreError> {
     for attempt in run.attempts().unwrap_or_default() {
         let reading = run.outcome(attempt);
         writer.ingest_attempt(run.run_id(), attempt.element, attempt.attempt, &reading.outcome)?;
         for node in reading.outcome.nodes.iter().filter(|_| series) {
             ingest_segments(writer, run, node)?;
         }
-        newest = reading;
     }
-    Ok(newest)
+    Ok(())
 }
 
 /// Segments never change. A damaged one is passed over; the file stays.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::session::now_ms;
+use crate::clock::now_ms;
 
 /// A time in the user's zone, such as `2026-11-20 14:05:31`.
 pub(crate) fn local_time(at_ms: u64) -> String {

@@ -321,7 +321,7 @@ fn option_lines(fields: &mut Fields<'_>, key: &'static str) -> Vec<String> {
         if line.value.chars().any(char::is_control) {
             let message = format!("`scheduler.{key}` must not contain line breaks or control characters");
             fields.problem(Problem::at(line.span, message));
-        } else if line.value.starts_with('-') || (key == "arguments" && !line.value.is_empty()) {
+        } else if line.value.starts_with('-') && line.value.len() > 1 {
             options.push(line.value);
         } else {
             let message =

@@ -180,17 +180,17 @@ impl Resolver<'_> {
 
     /// Container, else `[python]`, else the host. This version has no containers, so it says what rules them out.
     fn environment(&mut self) -> Option<String> {
+        let Some(python) = &self.facts.python else {
+            self.decide("environment", "host", "the job names neither an image nor Python requirements");
+            self.reject("container", "the job names no image");
+            return None;
+        };
         let no_container = match (&self.facts.container_runtime, self.spec.no_image) {
             (_, true) => "the job file says `[image] none = true`".to_owned(),
             (Some(runtime), false) => {
                 format!("{} is there, but the job names no image", runtime.display())
             }
             (None, false) => "no container runtime (apptainer, singularity) is found".to_owned(),
-        };
-        let Some(python) = &self.facts.python else {
-            self.decide("environment", "host", "the job names neither an image nor Python requirements");
-            self.reject("container", no_container);
-            return None;
         };
         let version =
             python.version.as_ref().map(|version| format!(" with Python {version}")).unwrap_or_default();
@@ -375,13 +375,18 @@ impl Resolver<'_> {
         let section = &self.spec.scheduler;
         for option in section.directives.iter().chain(&section.arguments) {
             let name = option.split(['=', ' ']).next().unwrap_or_default();
+            let is_own = |own: &str| match own.strip_prefix("--") {
+                // Slurm takes any unique beginning of a long option, and a short one with its value stuck to it.
+                Some(_) => name.len() > 3 && own.starts_with(name),
+                None => !name.starts_with("--") && name.starts_with(own),
+            };
             if name == "--export" && !option.contains('=') {
                 self.problems.push(
                     Problem::of_file("`--export` under [scheduler] must be one word with its value")
                         .hinted("write \"--export=NAME,NAME\": the run id is added to it"),
                 );
             }
-            if let Some((_, instead)) = OWN_OPTIONS.iter().find(|(own, _)| *own == name) {
+            if let Some((_, instead)) = OWN_OPTIONS.iter().find(|(own, _)| is_own(own)) {
                 self.problems.push(
                     Problem::of_file(format!("`{option}` under [scheduler] is dlrun's own to write"))
                         .hinted((*instead).to_owned()),
@@ -403,7 +408,7 @@ impl Resolver<'_> {
 }
 
 /// Options of `sbatch` that the script or the command line already carries.
-const OWN_OPTIONS: [(&str, &str); 14] = [
+const OWN_OPTIONS: [(&str, &str); 18] = [
     ("--job-name", "use `name`"),
     ("-J", "use `name`"),
     ("--output", "the output's place is dlrun's: `dlrun logs` shows it"),
@@ -418,6 +423,10 @@ const OWN_OPTIONS: [(&str, &str); 14] = [
     ("--nodes", "use `resources.nodes`"),
     ("-N", "use `resources.nodes`"),
     ("--array", "arrays come later"),
+    ("-a", "arrays come later"),
+    ("--wait", "use `dlrun submit --wait`"),
+    ("-W", "use `dlrun submit --wait`"),
+    ("--test-only", "use `dlrun check`"),
 ];
 
 /// An argument vector for people: words with blanks in quotes.
@@ -545,10 +554,14 @@ mod tests {
         assert!(
             problem("[scheduler]\ndirectives = [\"--output=x\"]\n", &with_slurm(&[])).contains("dlrun's own")
         );
-        assert!(
-            problem("[scheduler]\narguments = [\"--export\", \"A\"]\n", &with_slurm(&[]))
-                .contains("one word")
-        );
+        assert!(problem("[scheduler]\narguments = [\"--export\"]\n", &with_slurm(&[])).contains("one word"));
+        for option in ["-a0-3", "-N2", "--out=x", "-o/dev/null", "--wait", "--nod=2"] {
+            let lines = format!("[scheduler]\narguments = [\"{option}\"]\n");
+            assert!(problem(&lines, &with_slurm(&[])).contains("dlrun's own"), "{option}");
+        }
+        for option in ["--no-requeue", "--nice=5", "-H", "--hold", "--comment=paper", "--exclusive=user"] {
+            plan(&format!("[scheduler]\narguments = [\"{option}\"]\n"), &with_slurm(&[]));
+        }
         let long = format!("env = {{ A = \"{}\" }}\n", "x".repeat(MAX_PLAN_BYTES));
         assert!(problem(&long, &facts()).contains("is the limit"));
     }

@@ -40,6 +40,18 @@ pub struct Outcome {
     pub end: Option<Sentinel>,
     /// The records of the nodes.
     pub nodes: Vec<NodeRecord>,
+    /// The scheduler's last word on how the run ended, kept because schedulers forget (Slurm after five minutes).
+    pub verdict: Option<QueueEntry>,
+    /// When `dlrun cancel` asked for the run's end, in Unix milliseconds UTC.
+    pub cancel_asked_at_ms: Option<u64>,
+}
+
+impl QueueEntry {
+    /// Says whether it tells an end that marks cannot know: cancelled, timeout, memory, node, preempted.
+    #[must_use]
+    pub fn explains_the_end(&self) -> bool {
+        self.state.is_final() && !matches!(self.state, JobState::Completed | JobState::Failed)
+    }
 }
 
 /// The state of a run, with its witnesses' words.
@@ -59,8 +71,12 @@ pub struct Status {
     pub ended_at_ms: Option<u64>,
 }
 
+/// The clocks of login node, controller and node may differ by this much.
+const CLOCK_SKEW_MS: u64 = 2_000;
+
 /// Merges the witnesses.
 ///
+/// * What the queue says now counts before what it said once; a verdict on an earlier start counts no more.
 /// * A scheduler's final word other than "completed" or "failed" (cancelled, timeout, memory, node, preempted) explains
 ///   what the marks cannot know, so it wins.
 /// * A job that waits again, or runs since after the end mark, was requeued: the mark is of an earlier start.
@@ -70,6 +86,8 @@ pub struct Status {
 /// * A job that left the queue without an end mark is not known to have ended well: [`JobState::Unknown`].
 #[must_use]
 pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
+    let verdict = outcome.verdict.as_ref().filter(|verdict| !is_past(verdict, outcome.start.as_ref()));
+    let queue = queue.or(verdict);
     let interrupted = outcome.nodes.iter().any(|node| node.state == NodeState::Interrupted);
     let anew = |end: &&Sentinel| queue.is_some_and(|entry| runs_anew(entry, outcome.start.as_ref(), end));
     let end = outcome.end.as_ref().filter(|end| !anew(end));
@@ -84,9 +102,8 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         ended_at_ms: end.map(|mark| mark.at_ms).or_else(|| queue?.ended_at_ms),
     };
     (status.state, status.reason) = match (exit, queue.map(|entry| entry.state)) {
-        (_, Some(state)) if state.is_final() && !matches!(state, JobState::Completed | JobState::Failed) => {
-            (state, status.reason.take())
-        }
+        (_, Some(state)) if queue.is_some_and(QueueEntry::explains_the_end) => (state, status.reason.take()),
+        (exit, None) if was_cancelled(outcome, exit) => (JobState::Cancelled, None),
         (Some(_), Some(state @ (JobState::Running | JobState::Suspended))) => (state, status.reason.take()),
         (Some(exit), _) => (state_of_exit(exit), status.reason.take().filter(|_| !exit.is_success())),
         (None, Some(state)) => (state, status.reason.take()),
@@ -99,13 +116,25 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
 /// clocks of controller and node may differ a little. While a requeued job still completes its former start, Slurm calls
 /// it completing, as one that ends for good, but gives the present as its start.
 fn runs_anew(entry: &QueueEntry, start: Option<&Sentinel>, end: &Sentinel) -> bool {
-    const CLOCK_SKEW_MS: u64 = 2_000;
     let marked_ms = start.unwrap_or(end).at_ms;
     match entry.state {
         JobState::Pending | JobState::Suspended => true,
         JobState::Running => entry.started_at_ms.is_some_and(|started| started > marked_ms + CLOCK_SKEW_MS),
         _ => false,
     }
+}
+
+/// Says whether a verdict is on an earlier start than the newest.
+fn is_past(verdict: &QueueEntry, start: Option<&Sentinel>) -> bool {
+    start.zip(verdict.ended_at_ms).is_some_and(|(start, ended)| start.at_ms > ended)
+}
+
+/// Somebody asked for the end through dlrun, and no other end is known: a job that got through all the same completed.
+fn was_cancelled(outcome: &Outcome, exit: Option<ExitStatus>) -> bool {
+    let asked = outcome.cancel_asked_at_ms;
+    let ended = outcome.end.as_ref().map(|end| end.at_ms);
+    asked.is_some_and(|asked| ended.is_none_or(|ended| ended + CLOCK_SKEW_MS >= asked))
+        && !exit.is_some_and(ExitStatus::is_success)
 }
 
 fn state_of_exit(exit: ExitStatus) -> JobState {
@@ -147,7 +176,7 @@ mod tests {
 
     fn state(exit: Option<i32>, queue: Option<JobState>) -> JobState {
         let end = exit.and_then(|code| mark(Some(code)));
-        let outcome = Outcome { start: mark(None), end, nodes: vec![] };
+        let outcome = Outcome { start: mark(None), end, ..Outcome::default() };
         resolve(&outcome, queue.map(entry).as_ref()).state
     }
 
@@ -178,7 +207,7 @@ mod tests {
     #[test]
     fn the_mark_of_an_earlier_start_does_not_end_a_requeued_job() {
         assert_eq!(state(Some(143), Some(JobState::Pending)), JobState::Pending);
-        let outcome = Outcome { start: mark(None), end: mark(Some(143)), nodes: vec![] };
+        let outcome = Outcome { start: mark(None), end: mark(Some(143)), ..Outcome::default() };
         let running = QueueEntry { started_at_ms: Some(60_000), ..entry(JobState::Running) };
         let status = resolve(&outcome, Some(&running));
         assert_eq!((status.state, status.exit, status.ended_at_ms), (JobState::Running, None, None));
@@ -187,7 +216,7 @@ mod tests {
     #[test]
     fn a_job_that_completes_for_a_requeue_has_not_failed() {
         let end = Sentinel { at_ms: 9_900, ..mark(Some(143)).expect("a mark") };
-        let outcome = Outcome { start: mark(None), end: Some(end), nodes: vec![] };
+        let outcome = Outcome { start: mark(None), end: Some(end), ..Outcome::default() };
         let exit_where_started_at = |started| {
             let completing = QueueEntry { started_at_ms: Some(started), ..entry(JobState::Running) };
             resolve(&outcome, Some(&completing)).exit
@@ -201,6 +230,35 @@ mod tests {
         let status = resolve(&Outcome { start: mark(None), ..Outcome::default() }, None);
         assert_eq!(status.state, JobState::Unknown);
         assert!(status.reason.expect("a reason").contains("no end mark"));
+    }
+
+    #[test]
+    fn a_verdict_outlives_the_schedulers_memory() {
+        let verdict = |ended| Some(QueueEntry { ended_at_ms: Some(ended), ..entry(JobState::Timeout) });
+        let of = |verdict, queue: Option<QueueEntry>| {
+            let outcome = Outcome { start: mark(None), end: mark(Some(143)), verdict, ..Outcome::default() };
+            resolve(&outcome, queue.as_ref()).state
+        };
+        assert_eq!(of(verdict(2_000), None), JobState::Timeout);
+        assert_eq!(of(verdict(900), None), JobState::Failed, "on an earlier start");
+        assert_eq!(of(verdict(2_000), Some(entry(JobState::Pending))), JobState::Pending, "requeued by hand");
+    }
+
+    #[test]
+    fn a_cancel_is_remembered_where_the_scheduler_forgot_it() {
+        let of = |exit, asked| {
+            let outcome = Outcome {
+                start: mark(None),
+                end: mark(exit).filter(|mark| mark.exit_code.is_some()),
+                cancel_asked_at_ms: Some(asked),
+                ..Outcome::default()
+            };
+            resolve(&outcome, None).state
+        };
+        assert_eq!(of(Some(143), 900), JobState::Cancelled);
+        assert_eq!(of(None, 900), JobState::Cancelled);
+        assert_eq!(of(Some(0), 900), JobState::Completed, "it got through");
+        assert_eq!(of(Some(3), 5_000), JobState::Failed, "it was over before");
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Reading {
         let mut notes = Vec::new();
         let start = sentinel(dir, "start.json", &mut notes);
         let end = sentinel(dir, "end.json", &mut notes);
-        Self { attempt: Some(attempt), outcome: Outcome { start, end, nodes: Vec::new() }, notes }
+        Self { attempt: Some(attempt), outcome: Outcome { start, end, ..Outcome::default() }, notes }
     }
 
     pub(super) fn of(dir: &Dir, run_id: &RunId, attempt: Attempt) -> Self {

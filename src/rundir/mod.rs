@@ -3,6 +3,7 @@
 //! ```text
 //! STATE/runs/<run-id>/run.json                                  who submitted what (RunRecord)
 //!                     job.sh  plan.json                         as handed over
+//!                     verdict.json  cancel.json                 the scheduler's last word; when its end was asked for
 //!                     <element>.<attempt>/start.json  end.json  marks of the batch shell (Sentinel)
 //!                     <element>.<attempt>/<node>.<step>/record.json      what one node measured (NodeRecord)
 //!                                                       series-0000.seg  samples, never changed once written

@@ -6,9 +6,13 @@ use super::attempt::{Attempt, Reading};
 use super::file::{Dir, RunDirError};
 use super::node::NodeDir;
 use crate::job::RunId;
-use crate::record::{MeasureKey, RunRecord};
+use crate::record::{MeasureKey, QueueEntry, RunRecord};
 
 const RUN_FILE: &str = "run.json";
+/// The scheduler's last word on the run's end.
+const VERDICT_FILE: &str = "verdict.json";
+/// When `dlrun cancel` was asked, in Unix milliseconds UTC.
+const CANCEL_FILE: &str = "cancel.json";
 /// The largest `run.json`, `plan.json` or `job.sh` that is read, in bytes.
 pub const MAX_RUN_FILE: usize = 1 << 20;
 
@@ -36,13 +40,17 @@ impl RunDir {
         self.dir.path()
     }
 
-    /// Puts `run.json` in its place, durably.
+    /// Puts `run.json` in its place. After a power loss the former content may be there again: the job id that it then
+    /// lacks is in the marks of its job.
     ///
     /// # Errors
     /// [`RunDirError::Write`]; the former content is kept.
     pub fn write_run(&self, record: &RunRecord) -> Result<(), RunDirError> {
         let bytes = serde_json::to_vec_pretty(record).expect("a run record has no keys but text");
-        self.dir.replace(RUN_FILE, &bytes)?;
+        self.dir.replace(RUN_FILE, &bytes)
+    }
+
+    pub(super) fn sync(&self) -> Result<(), RunDirError> {
         self.dir.sync()
     }
 
@@ -103,7 +111,34 @@ impl RunDir {
     /// # Errors
     /// [`RunDirError::List`].
     pub fn newest_outcome(&self, element: u32) -> Result<Reading, RunDirError> {
-        Ok(self.newest_attempt(element)?.map_or_else(Reading::default, |attempt| self.outcome(attempt)))
+        let newest = self.newest_attempt(element)?;
+        let mut reading = newest.map_or_else(Reading::default, |attempt| self.outcome(attempt));
+        reading.outcome.verdict = self.read_word(VERDICT_FILE);
+        reading.outcome.cancel_asked_at_ms = self.read_word(CANCEL_FILE);
+        Ok(reading)
+    }
+
+    /// Keeps what a scheduler said of the run's end, before it forgets.
+    ///
+    /// # Errors
+    /// [`RunDirError::Write`].
+    pub fn write_verdict(&self, verdict: &QueueEntry) -> Result<(), RunDirError> {
+        let bytes = serde_json::to_vec(verdict).expect("a queue entry is plain data with text keys");
+        self.dir.replace(VERDICT_FILE, &bytes)
+    }
+
+    /// Notes that the run's end was asked for.
+    ///
+    /// # Errors
+    /// [`RunDirError::Write`].
+    pub fn write_cancel(&self, asked_at_ms: u64) -> Result<(), RunDirError> {
+        self.dir.replace(CANCEL_FILE, asked_at_ms.to_string().as_bytes())
+    }
+
+    /// A small file of JSON; `None` where there is none, or nothing that can be read.
+    fn read_word<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let bytes = self.dir.read(name, MAX_RUN_FILE).ok()?;
+        serde_json::from_slice(&bytes).ok()
     }
 
     /// As [`RunDir::newest_outcome`] without the nodes' records: how the run stands, for those who ask about a thousand.

@@ -101,6 +101,7 @@ impl StateDir {
         dir.write_new("plan.json", plan_json.as_bytes())?;
         let run = RunDir::new(record.run_id.clone(), dir);
         run.write_run(record)?;
+        run.sync()?;
         Ok(run)
     }
 

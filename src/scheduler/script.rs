@@ -54,13 +54,16 @@ export DLRUN_ELEMENT=${SLURM_ARRAY_TASK_ID:-0}
 export DLRUN_ATTEMPT=${DLRUN_ATTEMPT:-${SLURM_RESTART_COUNT:-0}}
 export DLRUN_JOB_ID=${SLURM_JOB_ID:-${DLRUN_JOB_ID:-}}
 export DLRUN_NODE=${SLURMD_NODENAME:-$(uname -n)}
-if [ -z "${DLRUN_RUN_ID:-}" ] && [ -n "$dlrun_exe" ]; then
+# A job that was submitted from inside a run is another run.
+[ "${DLRUN_RUN_ID:-}" != "${DLRUN_INSIDE:-none}" ] || DLRUN_RUN_ID=
+unset DLRUN_INSIDE
+if [ -z "$DLRUN_RUN_ID" ] && [ -n "$dlrun_exe" ]; then
     # Came through `dlrun render`: this job gets its run id here, unless the state directory hangs.
     exec 9< <("$dlrun_exe" exec --mint < /dev/null)
     read -r -t 20 -u 9 DLRUN_RUN_ID
     exec 9<&-
 fi
-export DLRUN_RUN_ID=${DLRUN_RUN_ID:-}
+export DLRUN_RUN_ID
 "#;
 
 /// Marks of start and end. They are written in the background: a state directory that hangs holds nothing up.
@@ -79,7 +82,7 @@ mark() { # mark start | mark end CODE
     dlrun_marker=$!
 }
 finish() { # finish CODE: marks the end, waits ten seconds for it at most, and ends the job
-    trap '' TERM INT USR1 USR2
+    trap '' TERM INT HUP QUIT USR1 USR2
     PATH=$dlrun_path
     mark end "$1"
     local tenths=0
@@ -102,15 +105,18 @@ dlrun_node='
 if [ -n "$DLRUN_EXE" ] && "$DLRUN_EXE" --version > /dev/null 2>&1; then exec "$DLRUN_EXE" exec -- "$@"; fi
 echo "dlrun: warning: dlrun does not run on ${SLURMD_NODENAME:-$DLRUN_NODE}; the command runs without a record" >&2
 unset DLRUN_PLAN DLRUN_STATE_DIR DLRUN_EXE DLRUN_ELEMENT DLRUN_ATTEMPT DLRUN_JOB_ID DLRUN_NODE
+export DLRUN_INSIDE=$DLRUN_RUN_ID
 exec "$@"'
 
 dlrun_child=
 dlrun_signalled=
-for dlrun_signal in TERM INT USR1 USR2; do
-    trap "dlrun_signalled=1; [ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
+for dlrun_signal in TERM INT HUP QUIT USR1 USR2; do
+    trap "dlrun_signalled=$dlrun_signal; [ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
 done
 "${dlrun_launch[@]}" /bin/sh -c "$dlrun_node" dlrun "${dlrun_command[@]}" &
 dlrun_child=$!
+# One that came before the command was there is passed on now.
+[ -z "$dlrun_signalled" ] || kill -s "$dlrun_signalled" "$dlrun_child" 2> /dev/null
 while :; do
     dlrun_signalled=
     wait "$dlrun_child"
@@ -178,6 +184,7 @@ while IFS= read -r dlrun_line || [ -n "$dlrun_line" ]; do
     case $dlrun_line in *=*) ;; *) refuse 78 "the env_file has a line that is not NAME=value" ;; esac
     case ${dlrun_line%%=*} in
     '' | [0-9]* | *[!A-Za-z0-9_]*) refuse 78 "the env_file has a line that is not NAME=value" ;;
+    DLRUN_* | dlrun_* | BASH* | ENV | IFS | PATH | UID | EUID | PPID) refuse 78 "the env_file sets ${dlrun_line%%=*}, which is reserved" ;;
     esac
     export "${dlrun_line%%=*}=${dlrun_line#*=}"
 done < "$dlrun_env_file"

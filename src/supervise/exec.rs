@@ -14,8 +14,9 @@ use nix::unistd::{Pid, pipe2};
 
 use super::context::{Context, INTERNAL};
 use super::handover::{Ended, Handover};
+use super::output;
 use super::signals::{Echoes, Event, Signals, is_pending, is_task};
-use super::{now_ms, output};
+use crate::clock::now_ms;
 use crate::command::{CommandError, Destination, TrainingCommand, spawn_companion, spawn_training};
 use crate::monitor;
 use crate::record::ExitStatus;
@@ -36,7 +37,8 @@ pub fn exec(argv: Vec<OsString>, context: Context) -> Result<ExitStatus, Command
     let output = output::choose(&context);
     let training = TrainingCommand {
         argv,
-        sets: Vec::new(),
+        // What is submitted from inside this run is no part of it.
+        sets: context.run_id.iter().map(|run_id| ("DLRUN_INSIDE".into(), run_id.as_str().into())).collect(),
         removals: INTERNAL.map(OsString::from).to_vec(),
         stdout: output.stdout,
         stderr: output.stderr,
@@ -162,6 +164,7 @@ impl Watcher {
         let Ok((reader, writer)) = pipe2(OFlag::O_CLOEXEC) else { return };
         // Room for the whole plan: a watcher that does not read must not hold the supervisor up.
         let _ = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(1 << 20));
+        let _ = fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
         // The binary that runs now, even where it was replaced or its file system hangs.
         let argv = ["/proc/self/exe", "exec-watch"].map(OsString::from);
         let stdout = if self.handover.echo { Destination::Inherit } else { null() };

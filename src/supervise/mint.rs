@@ -5,7 +5,7 @@ use std::path::Path;
 use nix::unistd::{User, getuid};
 
 use super::context::Context;
-use super::now_ms;
+use crate::clock::now_ms;
 use crate::job::{RunId, SchedulerKind};
 use crate::record::RunRecord;
 use crate::rundir::{RunDirError, StateDir};

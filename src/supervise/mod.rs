@@ -18,11 +18,3 @@ pub use context::Context;
 pub use exec::exec;
 pub use mint::{MintError, mint};
 pub use watch::watch;
-
-use std::time::{SystemTime, UNIX_EPOCH};
-
-/// The clock, in Unix milliseconds UTC.
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}

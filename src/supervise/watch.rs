@@ -8,9 +8,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::follow::Followed;
 use super::handover::{Ended, Handover};
-use super::now_ms;
 use super::signals::ignore_all;
-use super::writer::{Job, Writer};
+use super::writer::{Job, Resumed, Writer};
+use crate::clock::now_ms;
 use crate::job::TimingPattern;
 use crate::monitor::{self, Sampler, TreeRoot};
 use crate::record::{
@@ -119,15 +119,17 @@ impl Watch {
             handover,
         };
         if watch.handover.resumes {
-            watch.take_over(resumed.map(|resumed| resumed.record));
+            watch.take_over(resumed);
         }
         watch
     }
 
     /// Continues the record of a watcher that was killed, and notes the hole.
-    fn take_over(&mut self, former: Option<NodeRecord>) {
-        let from_ms = former.as_ref().map_or(self.handover.started_at_ms, |record| record.updated_at_ms);
-        if let Some(record) = former {
+    fn take_over(&mut self, former: Option<Resumed>) {
+        // What the former watcher had read and not yet written is lost with it.
+        let from_ms = former.as_ref().and_then(|former| former.last_sample_ms);
+        let from_ms = from_ms.unwrap_or(self.handover.started_at_ms);
+        if let Some(Resumed { record, .. }) = former {
             self.usage = record.usage;
             self.gaps = record.gaps;
             self.samples = record.watcher.samples;

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use super::context::Context;
-use crate::record::{Missing, NodeRecord, NodeState};
+use crate::record::{Missing, NodeRecord, NodeState, decode_segment};
 use crate::rundir::{Attempt, NodeDir, RunDirError, StateDir};
 
 /// What the watcher wants on disk. A record without a place yet has step 0; the writer puts the true step in.
@@ -20,6 +20,8 @@ pub(super) enum Job {
 /// What the writer found where a watcher takes over from a killed one.
 pub(super) struct Resumed {
     pub(super) record: NodeRecord,
+    /// The last sample that reached the disk, in Unix milliseconds UTC.
+    pub(super) last_sample_ms: Option<u64>,
 }
 
 /// The watcher's end of the writer.
@@ -43,12 +45,12 @@ impl Writer {
         let (found, finding) = sync_channel(1);
         std::thread::spawn(move || {
             let place = Place::open(&context, resumes);
-            let resumed = place.as_ref().ok().and_then(|place| place.resumed.clone());
+            let resumed = place.as_ref().ok().and_then(Place::resumed);
             let _ = found.send(resumed);
             work(&queue, place, &context, resumes);
         });
         let resumed = if resumes.is_some() { finding.recv_timeout(patience).ok().flatten() } else { None };
-        (Self { jobs, refused: 0 }, resumed.map(|record| Resumed { record }))
+        (Self { jobs, refused: 0 }, resumed)
     }
 
     /// Queues a job; dropped where the disk is too slow. Returns whether it was taken.
@@ -106,6 +108,16 @@ impl Place {
                 Ok(Self { dir, resumed: None, next_segment: 0 })
             }
         }
+    }
+}
+
+impl Place {
+    fn resumed(&self) -> Option<Resumed> {
+        let record = self.resumed.clone()?;
+        let last = self.next_segment.checked_sub(1).and_then(|last| self.dir.read_segment(last).ok());
+        let samples = last.and_then(|bytes| decode_segment(&bytes).ok());
+        let last_sample_ms = samples.and_then(|samples| Some(samples.last()?.at_ms));
+        Some(Resumed { record, last_sample_ms })
     }
 }
 

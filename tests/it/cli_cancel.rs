@@ -13,7 +13,7 @@ fn slurm_is_told_the_job() {
         (&true.into(), &"unknown".into())
     );
     assert_eq!(env.fake("scancel").call().argv, ["4711"]);
-    let _ = env.dlrun(["cancel", "4711"]).run().code(0).says("asked slurm to cancel ").says("(job 4711)\n");
+    let _ = env.dlrun(["cancel", "4711"]).run().code(0).says("is over already: cancelled\n");
 }
 
 #[test]

@@ -92,9 +92,8 @@ fn queue_that_does_not_answer_costs_states_not_the_list() {
     let _ = env.dlrun(["submit"]).arg(env.job("true", "")).run().code(0);
     let _ = env.fake("squeue").stderr("slurm_load_jobs error: Unable to contact slurm controller\n").code(1);
     let done = env.dlrun(["list"]).run().code(0).says("slurm 4711");
-    let _ = done
-        .warns("warning: states come from the runs' own marks alone: ")
-        .warns("Unable to contact slurm controller");
+    let _ =
+        done.warns("warning: states are those last heard of: ").warns("Unable to contact slurm controller");
 }
 
 #[test]

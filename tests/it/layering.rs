@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Level 0 knows nothing of ours.
-const LEVEL_0: &[&str] = &["units", "diagnostic", "logging", "command"];
+const LEVEL_0: &[&str] = &["units", "diagnostic", "logging", "command", "clock"];
 /// Level 1 is data and pure functions. What stands in one list may import what stands in earlier lists.
 const LEVEL_1: &[&[&str]] = &[&["job"], &["config"], &["record"], &["timing", "launch"], &["plan"]];
 /// Level 2 holds one outside thing each; none knows another.
@@ -15,7 +15,7 @@ const LEVEL_3: &[&[&str]] = &[&["supervise"], &["cli"]];
 /// What runs beside a training knows nothing of schedulers, stores and settings: the plan tells it all.
 const ONLY: &[(&str, &[&str])] = &[(
     "supervise",
-    &["command", "diagnostic", "job", "monitor", "plan", "record", "rundir", "timing", "units"],
+    &["clock", "command", "diagnostic", "job", "monitor", "plan", "record", "rundir", "timing", "units"],
 )];
 
 /// Crates that only some modules may name.

@@ -245,11 +245,9 @@ fn lock_of_the_machine_follows_no_link() {
     let victim = env.write("victim", "precious");
     std::os::unix::fs::symlink(&victim, env.root().join("lock/dlrun-local.lock")).expect("ours");
     let id = env.submit(&env.job("echo > ran", ""));
-    let _ = env.dlrun(["wait", &id]).run().code(10);
+    let _ = env.dlrun(["wait", &id]).run().code(0);
     assert_eq!(fs::read_to_string(victim).expect("kept"), "precious");
-    assert!(!env.jobs().join("ran").exists());
-    let status = env.show(&id)["status"].clone();
-    assert!(status["reason"].as_str().is_some_and(|reason| reason.contains("dlrun-local.lock")), "{status}");
+    assert!(env.jobs().join("ran").exists(), "a stranger's link costs nobody a job");
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod cli_wait;
 mod docs;
 mod example_job;
 mod exec;
+mod forgotten;
 mod help;
 mod layering;
 mod local;

@@ -45,8 +45,12 @@ fn fill(store: &mut Store) {
     record.gaps = vec![Gap { from_ms: 1, to_ms: 2, why: "stopped".to_owned() }];
     record.missing = vec![Missing { what: "io_read_bytes".to_owned(), why: "not permitted".to_owned() }];
     let key = record.key.clone();
-    let outcome =
-        Outcome { start: Some(mark(2_000, None)), end: Some(mark(9_000, Some(0))), nodes: vec![record] };
+    let outcome = Outcome {
+        start: Some(mark(2_000, None)),
+        end: Some(mark(9_000, Some(0))),
+        nodes: vec![record],
+        ..Outcome::default()
+    };
     let segment = Segment { seq: 0, t0_ms: 1_000, t1_ms: 5_000, samples: 5, bytes: b"samples" };
     write(store, |writer| {
         writer.upsert_run(&first)?;

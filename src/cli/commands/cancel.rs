@@ -6,6 +6,7 @@ use crate::cli::args::Cancel;
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::cli::track::{Tracker, job_ref};
+use crate::clock::now_ms;
 
 /// Runs the verb. All runs are found before any is cancelled; a run that is over stays as it is.
 pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
@@ -27,7 +28,12 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
                 let error = Error::new(Kind::Missing, format!("run {} has no job id yet", record.run_id));
                 return Err(error.hinted("look for it with the scheduler's own commands, by its name"));
             };
+            let asked_at_ms = now_ms();
             session.scheduler(record.scheduler)?.cancel(&job)?;
+            // Remembered beside the run: schedulers forget why a job ended.
+            if let Err(error) = run.write_cancel(asked_at_ms) {
+                session.output.warning(&format!("that it was cancelled could not be written down: {error}"));
+            }
             text.push_str(&format!(
                 "asked {} to cancel {} (job {})\n",
                 record.scheduler.as_str(),

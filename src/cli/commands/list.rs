@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 
 use crate::cli::args::List;
 use crate::cli::error::{Error, Kind};
-use crate::cli::session::{Session, now_ms};
+use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
 use crate::cli::track::Tracker;
 use crate::cli::when::{ago, seconds_between};
+use crate::clock::now_ms;
 use crate::job::{JobState, RunId};
 use crate::store::{Filter, RunRow};
 use crate::units::display_seconds;

@@ -21,6 +21,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{JobRef, Scheduler, SchedulerError, Submission, Submitted};
+use crate::clock::now_ms;
 use crate::command::spawn_detached;
 use crate::job::{JobId, JobState, RunId, SchedulerKind};
 use crate::record::{ExitStatus, QueueEntry};
@@ -93,7 +94,7 @@ impl Scheduler for Local {
             lock_dir: self.lock_dir.clone(),
             walltime_seconds: plan.resources.walltime.map(|walltime| walltime.0),
             kill_wait_seconds: plan.kill_wait_seconds,
-            queued_at_ms: ticket::now_ms(),
+            queued_at_ms: now_ms(),
             phase: Phase::Pending,
             runner: None,
             shell: None,
@@ -131,19 +132,17 @@ impl Scheduler for Local {
         if ticket.phase == Phase::Ended {
             return Ok(());
         }
+        // A runner that is only starting finds the file; one that waits or watches gets the signal too.
+        Ticket::ask_cancel(&job.run_dir)?;
+        let ticket = Ticket::read(&job.run_dir)?;
         if let Some(runner) = ticket.runner.filter(|_| Ticket::is_held(&job.run_dir)) {
             return signal(runner.pid, Signal::SIGTERM, &job.run_dir);
         }
         // The runner was killed: the shell of the job is stopped directly, and nobody else writes the ticket.
         let Some(shell) = ticket.shell.filter(|shell| shell.is_alive()) else { return Ok(()) };
         stop_group(shell, Duration::from_secs(ticket.kill_wait_seconds), &job.run_dir)?;
-        Ticket {
-            phase: Phase::Ended,
-            end: Some(End::Cancelled),
-            ended_at_ms: Some(ticket::now_ms()),
-            ..ticket
-        }
-        .write(&job.run_dir)
+        Ticket { phase: Phase::Ended, end: Some(End::Cancelled), ended_at_ms: Some(now_ms()), ..ticket }
+            .write(&job.run_dir)
     }
 }
 
@@ -169,7 +168,7 @@ impl Local {
         let here = ticket.host == self.host;
         let held = here && Ticket::is_held(&job.run_dir);
         // Between the writing of the ticket and the runner's first act lies a moment without a lock.
-        let young = ticket::now_ms().saturating_sub(ticket.queued_at_ms) < 10_000;
+        let young = now_ms().saturating_sub(ticket.queued_at_ms) < 10_000;
         let shell_alive = here && ticket.shell.is_some_and(process::Identity::is_alive);
         let (state, raw, reason) = match (ticket.phase, ticket.end) {
             (Phase::Ended, Some(end)) => (end.state(), end.word(), None),

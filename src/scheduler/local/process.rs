@@ -35,18 +35,18 @@ fn stat(pid: i32) -> Option<(u64, char, i32)> {
 }
 
 /// Every other live process of `session`, and every child of `parent` (orphans that came back to it).
-pub(super) fn left_over(session: Pid, parent: Pid) -> Vec<i32> {
+pub(super) fn left_over(session: Option<Pid>, parent: Pid) -> Vec<i32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     pids.filter(|pid| *pid != parent.as_raw() && belongs(*pid, session, parent)).collect()
 }
 
-fn belongs(pid: i32, session: Pid, parent: Pid) -> bool {
+fn belongs(pid: i32, session: Option<Pid>, parent: Pid) -> bool {
     let Some((_, state, its_session)) = stat(pid) else { return false };
     let is_child = || {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let ppid = text.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<i32>().ok());
         ppid == Some(parent.as_raw())
     };
-    state != 'Z' && (its_session == session.as_raw() || is_child())
+    state != 'Z' && (Some(its_session) == session.map(Pid::as_raw) || is_child())
 }

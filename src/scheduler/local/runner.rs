@@ -12,9 +12,10 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid, setsid};
 
 use super::process::{Identity, left_over};
-use super::ticket::{Phase, Ticket, now_ms};
+use super::ticket::{Phase, Ticket};
 use super::turn::{Place, lock_machine};
 use super::{End, exit_of, file_error, open_append};
+use crate::clock::now_ms;
 use crate::command::{Destination, TrainingCommand, spawn_training};
 use crate::diagnostic::chain;
 use crate::record::ExitStatus;
@@ -25,15 +26,15 @@ use crate::scheduler::SchedulerError;
 /// # Errors
 /// When the ticket, the queue or the script cannot be used; the ticket then says that the job ended.
 pub fn run(run_dir: &Path) -> Result<(), SchedulerError> {
-    // Fails only for a group's leader, which `submit` never makes us.
-    let _ = setsid();
+    // Fails for a group's leader, which `submit` never makes us; then the session is somebody else's.
+    let session = setsid().ok();
     let mut signals = Signals::take();
     let mut ticket = Ticket::read(run_dir)?;
     let held = Ticket::hold(run_dir).map_err(file_error("lock the ticket in", run_dir))?;
     let (Some(_held), Phase::Pending) = (held, ticket.phase) else { return Ok(()) };
     ticket.runner = Identity::of(getpid().as_raw());
     ticket.write(run_dir)?;
-    let result = wait_and_run(&mut ticket, run_dir, &mut signals);
+    let result = wait_and_run(&mut ticket, run_dir, &mut signals, session);
     if let Err(error) = &result {
         ticket.note = Some(chain(error).join(": "));
     }
@@ -49,27 +50,41 @@ fn end(ticket: &mut Ticket) {
     ticket.ended_at_ms = Some(now_ms());
 }
 
-fn wait_and_run(ticket: &mut Ticket, run_dir: &Path, signals: &mut Signals) -> Result<(), SchedulerError> {
+fn wait_and_run(
+    ticket: &mut Ticket,
+    run_dir: &Path,
+    signals: &mut Signals,
+    session: Option<Pid>,
+) -> Result<(), SchedulerError> {
     let place = Place::take(ticket, run_dir)?;
+    let mut told = false;
     let machine = loop {
         if place.is_first()
-            && let Some(lock) = lock_machine(&ticket.lock_dir)?
+            && let Some(lock) = lock_machine(&ticket.lock_dir, &ticket.queue_dir)?
         {
             break lock;
         }
-        if signals.wait(Duration::from_millis(100)) == Event::Cancel {
+        // Asked by a file too: whoever cancelled us before we could be signalled left it.
+        let cancelled = signals.wait(Duration::from_millis(if told { 100 } else { 10 })) == Event::Cancel;
+        told = true;
+        if cancelled || Ticket::is_cancel_asked(run_dir) {
             ticket.end = Some(End::Cancelled);
             end(ticket);
             return Ok(());
         }
     };
     drop(place);
-    let ran = run_script(ticket, run_dir, signals);
+    let ran = run_script(ticket, run_dir, signals, session);
     drop(machine);
     ran
 }
 
-fn run_script(ticket: &mut Ticket, run_dir: &Path, signals: &mut Signals) -> Result<(), SchedulerError> {
+fn run_script(
+    ticket: &mut Ticket,
+    run_dir: &Path,
+    signals: &mut Signals,
+    session: Option<Pid>,
+) -> Result<(), SchedulerError> {
     // Orphans of the job come back to us, so that none outlives it.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let output = open_append(&ticket.output).map_err(file_error("open", &ticket.output))?;
@@ -95,8 +110,11 @@ fn run_script(ticket: &mut Ticket, run_dir: &Path, signals: &mut Signals) -> Res
     ticket.started_at_ms = Some(now_ms());
     // A ticket that cannot be written costs the record, not the job.
     let noted = ticket.write(run_dir);
-    ticket.exit = Some(watch(ticket, shell, signals));
-    clear_away(shell);
+    if Ticket::is_cancel_asked(run_dir) {
+        ticket.end = Some(End::Cancelled);
+    }
+    ticket.exit = Some(watch(ticket, shell, signals, session));
+    clear_away(shell, session);
     end(ticket);
     noted
 }
@@ -105,13 +123,14 @@ fn run_script(ticket: &mut Ticket, run_dir: &Path, signals: &mut Signals) -> Res
 fn of_another_job() -> Vec<OsString> {
     let foreign = |name: &OsString| {
         let name = name.to_string_lossy();
-        (name.starts_with("SLURM_") || name.starts_with("SLURMD_")) && name != "SLURM_CONF"
+        let of_slurm = name.starts_with("SLURM_") || name.starts_with("SLURMD_");
+        (of_slurm && name != "SLURM_CONF") || name == "DLRUN_INSIDE"
     };
     std::env::vars_os().map(|(name, _)| name).filter(foreign).collect()
 }
 
 /// Waits for the script; at a cancel or the time limit it gets CONT and TERM, and later KILL, as Slurm does it.
-fn watch(ticket: &mut Ticket, shell: Pid, signals: &mut Signals) -> ExitStatus {
+fn watch(ticket: &mut Ticket, shell: Pid, signals: &mut Signals, session: Option<Pid>) -> ExitStatus {
     let started = Instant::now();
     let limit = ticket.walltime_seconds.map(|seconds| started + Duration::from_secs(seconds));
     let mut kill_at: Option<Instant> = None;
@@ -122,7 +141,7 @@ fn watch(ticket: &mut Ticket, shell: Pid, signals: &mut Signals) -> ExitStatus {
         let now = Instant::now();
         if kill_at.is_some_and(|at| now >= at) {
             let _ = kill(Pid::from_raw(-shell.as_raw()), Signal::SIGKILL);
-            if let Some(exit) = clear_away(shell) {
+            if let Some(exit) = clear_away(shell, session) {
                 return exit;
             }
         } else if ticket.end.is_none() && limit.is_some_and(|limit| now >= limit) {
@@ -157,10 +176,10 @@ fn reap(shell: Pid) -> Option<ExitStatus> {
 
 /// Kills what the job left behind: a batch system's node is empty after a job. Returns the exit of the shell when it was
 /// among that.
-fn clear_away(shell: Pid) -> Option<ExitStatus> {
+fn clear_away(shell: Pid, session: Option<Pid>) -> Option<ExitStatus> {
     let mut exit = None;
     for _ in 0..20 {
-        let left = left_over(nix::unistd::getsid(None).unwrap_or(getpid()), getpid());
+        let left = left_over(session, getpid());
         if left.is_empty() {
             break;
         }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,23 @@ impl Ticket {
         run_dir.join("local.json")
     }
 
+    /// The file whose being there asks the runner to end the job, also before it began.
+    fn cancel_path(run_dir: &Path) -> PathBuf {
+        run_dir.join("local.cancel")
+    }
+
+    /// Asks for the job's end.
+    pub(super) fn ask_cancel(run_dir: &Path) -> Result<(), SchedulerError> {
+        let path = Self::cancel_path(run_dir);
+        let made = fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        made.map(drop).map_err(file_error("write", &path))
+    }
+
+    /// Says whether the job's end was asked for.
+    pub(super) fn is_cancel_asked(run_dir: &Path) -> bool {
+        Self::cancel_path(run_dir).exists()
+    }
+
     fn lock_path(run_dir: &Path) -> PathBuf {
         run_dir.join("local.lock")
     }
@@ -92,12 +109,18 @@ impl Ticket {
     /// Takes the lock that says "my runner is alive"; `None` where another runner has it.
     pub(super) fn hold(run_dir: &Path) -> io::Result<Option<Flock<File>>> {
         let path = Self::lock_path(run_dir);
-        let file = fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => Ok(Some(lock)),
-            Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
-            Err((_, errno)) => Err(errno.into()),
+        let mut file =
+            fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+        // Somebody who just asks whether we live holds the lock for a moment.
+        for _ in 0..40 {
+            file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) => return Ok(Some(lock)),
+                Err((file, nix::errno::Errno::EWOULDBLOCK)) => file,
+                Err((_, errno)) => return Err(errno.into()),
+            };
+            std::thread::sleep(Duration::from_millis(25));
         }
+        Ok(None)
     }
 
     /// Says whether a runner holds the ticket.
@@ -105,10 +128,4 @@ impl Ticket {
         let Ok(file) = File::open(Self::lock_path(run_dir)) else { return false };
         matches!(Flock::lock(file, FlockArg::LockSharedNonblock), Err((_, nix::errno::Errno::EWOULDBLOCK)))
     }
-}
-
-/// The clock, in Unix milliseconds UTC.
-pub(super) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -66,9 +66,11 @@ impl Place {
     pub(super) fn take(ticket: &Ticket, run_dir: &Path) -> Result<Self, SchedulerError> {
         let name = format!("wait-{:020}-{}", ticket.queued_at_ms, ticket.run_id);
         let path = ticket.queue_dir.join(&name);
-        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path);
+        // Made whole before it has its name: who reads it half would take us for dead.
+        let part = ticket.queue_dir.join(format!("new-{}", ticket.run_id));
+        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part);
         let written = file.and_then(|mut file| file.write_all(run_dir.to_string_lossy().as_bytes()));
-        written.map_err(file_error("write", &path))?;
+        written.and_then(|()| fs::rename(&part, &path)).map_err(file_error("write", &path))?;
         Ok(Self { path, name, queue_dir: ticket.queue_dir.clone() })
     }
 
@@ -99,27 +101,66 @@ impl Drop for Place {
 
 /// The lock of this machine, shared by all users. `None` while another job has it.
 ///
-/// The file is world-readable and never written; it is opened without following links, and first without `O_CREAT`,
-/// which `fs.protected_regular` forbids on other users' files in sticky directories.
-pub(super) fn lock_machine(lock_dir: &Path) -> Result<Option<Flock<File>>, SchedulerError> {
-    let path = lock_dir.join("dlrun-local.lock");
-    let flags = (OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC).bits();
-    let open = || OpenOptions::new().read(true).custom_flags(flags).open(&path);
+/// Anybody may put something else in its place in a directory that all may write to. What is no plain file that we may
+/// read is left alone, and the user's jobs wait for each other only.
+pub(super) fn lock_machine(lock_dir: &Path, own_dir: &Path) -> Result<Option<Flock<File>>, SchedulerError> {
+    let shared = lock_dir.join("dlrun-local.lock");
+    let own = own_dir.join("machine.lock");
+    let file = open_lock(&shared).or_else(|error| {
+        tracing::warn!(path = %shared.display(), %error, "the machine's lock cannot be used");
+        open_lock(&own)
+    });
+    match Flock::lock(file.map_err(file_error("open the lock", &own))?, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => Ok(Some(lock)),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+        Err((_, errno)) => Err(file_error("lock", &shared)(errno.into())),
+    }
+}
+
+/// Opens a lock file, world-readable and never written, without following links and without waiting (for the other end of
+/// a pipe). First without `O_CREAT`, which `fs.protected_regular` forbids on other users' files in sticky directories.
+fn open_lock(path: &Path) -> io::Result<File> {
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).bits();
+    let open = || OpenOptions::new().read(true).custom_flags(flags).open(path);
     let file = open().or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound {
             return Err(error);
         }
-        let made =
-            OpenOptions::new().write(true).create_new(true).mode(0o644).custom_flags(flags).open(&path);
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o644).custom_flags(flags).open(path);
         if let Ok(made) = made {
             made.set_permissions(fs::Permissions::from_mode(0o644))?;
         }
         open()
-    });
-    let file = file.map_err(file_error("open the lock", &path))?;
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(lock) => Ok(Some(lock)),
-        Err((_, Errno::EWOULDBLOCK)) => Ok(None),
-        Err((_, errno)) => Err(file_error("lock", &path)(errno.into())),
+    })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no plain file")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    #[test]
+    fn a_strangers_file_in_the_locks_place_stops_no_job() {
+        for plant in [
+            (|path: &Path| mkfifo(path, Mode::S_IRWXU).map_err(io::Error::from))
+                as fn(&Path) -> io::Result<()>,
+            |path| symlink("/etc/passwd", path),
+            |path| fs::create_dir(path),
+        ] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let own = tempfile::tempdir().expect("a directory");
+            plant(&dir.path().join("dlrun-local.lock")).expect("planted");
+            let held = lock_machine(dir.path(), own.path()).expect("usable");
+            assert!(held.is_some());
+            assert!(
+                lock_machine(dir.path(), own.path()).expect("usable").is_none(),
+                "one at a time all the same"
+            );
+        }
     }
 }

@@ -94,21 +94,30 @@ impl Scheduler for Slurm {
     }
 }
 
-/// Words by which Slurm's commands say that the controller or the database did not answer, as seen in 22.05 to 26.05.
-const UNREACHABLE: [&str; 8] = [
+/// Words by which Slurm's commands say that they never reached the controller, as seen in 22.05 to 26.05.
+const UNREACHABLE: [&str; 5] = [
     "Unable to contact slurm controller",
-    "Socket timed out",
     "Connection refused",
-    "Connection timed out",
-    "Zero Bytes were transmitted",
     "establish configuration source",
     "establish a configuration source",
     "Slurm backup controller in standby mode",
 ];
 
-/// Tells a controller that does not answer from one that says no.
+/// Words by which they say that the controller was reached and its answer was not.
+const UNANSWERED: [&str; 3] = ["Socket timed out", "Connection timed out", "Zero Bytes were transmitted"];
+
+fn says(output: &Output, any: &[&str]) -> bool {
+    any.iter().any(|words| output.stderr.contains(words))
+}
+
+/// Tells a controller that was not reached from one that says no.
 fn unreachable(output: &Output) -> bool {
-    UNREACHABLE.iter().any(|words| output.stderr.contains(words))
+    says(output, &UNREACHABLE)
+}
+
+/// Tells a controller that may have done what it was asked, and did not say so.
+fn unanswered(output: &Output) -> bool {
+    says(output, &UNANSWERED)
 }
 
 fn failed(what: String) -> impl FnOnce(CommandError) -> SchedulerError {

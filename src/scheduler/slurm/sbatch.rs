@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::{NAME, Slurm, directives, unreachable};
+use super::{NAME, Slurm, directives, unanswered, unreachable};
 use crate::command::{CommandError, Output, Tool};
 use crate::job::JobId;
 use crate::plan::Plan;
@@ -50,7 +50,11 @@ pub(super) fn submit(slurm: &Slurm, submission: &Submission<'_>) -> Result<Submi
     let tool = sbatch(slurm).args(arguments(submission, site_export.as_deref()));
     let output = match tool.run() {
         Ok(output) => output,
-        Err(source @ CommandError::TimedOut { .. }) => {
+        Err(
+            source @ (CommandError::TimedOut { .. }
+            | CommandError::TooMuchOutput { .. }
+            | CommandError::Follow { .. }),
+        ) => {
             return Err(SchedulerError::Unclear { scheduler: NAME, source: Box::new(source) });
         }
         Err(source) => return Err(SchedulerError::Unreachable { scheduler: NAME, source }),
@@ -92,25 +96,29 @@ fn sbatch(slurm: &Slurm) -> Tool {
         .in_dirs(&slurm.bin_dirs)
         .timeout(slurm.timeout)
         .keep_locale()
-        // Submitting from inside a job: its shape must not leak into the new one. SLURM_CONF names the cluster.
+        // Submitting from inside a job: its shape must not leak into the new one.
         .env_remove_prefixes(&["SLURM_", "DLRUN_"]);
     let tool = OWN_VARIABLES.iter().fold(tool, Tool::env_remove);
-    match std::env::var_os("SLURM_CONF") {
-        Some(conf) => tool.env("SLURM_CONF", conf),
-        None => tool,
-    }
+    let kept = KEPT_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    kept.fold(tool, |tool, (name, value)| tool.env(name, value))
 }
+
+/// What names the cluster and the user to Slurm's commands, and is no part of a job's shape.
+const KEPT_VARIABLES: [&str; 3] = ["SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT"];
 
 /// The job's output, as [`directives::directives`] asked for it.
 fn output_file(plan: &Plan, job_id: &JobId) -> std::path::PathBuf {
     std::path::Path::new(&plan.workdir).join(format!("{}-{job_id}.out", plan.name))
 }
 
-/// What a failed `sbatch` means.
+/// What a failed `sbatch` means. A controller that was reached but did not answer may have queued the job, and so may one
+/// whose `sbatch` was killed while it waited.
 fn refusal(output: Output) -> SchedulerError {
-    let no_answer = unreachable(&output);
+    let (no_contact, no_answer) =
+        (unreachable(&output), unanswered(&output) || output.status.code().is_none());
     match output.require_success("sbatch") {
-        Err(source) if no_answer => SchedulerError::Unreachable { scheduler: NAME, source },
+        Err(source) if no_answer => SchedulerError::Unclear { scheduler: NAME, source: Box::new(source) },
+        Err(source) if no_contact => SchedulerError::Unreachable { scheduler: NAME, source },
         Err(source) => SchedulerError::Refused { scheduler: NAME, source },
         Ok(_) => unreachable!("only failures are asked about"),
     }
@@ -168,6 +176,12 @@ mod tests {
             "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
         );
         assert!(matches!(down, Err(SchedulerError::Unreachable { .. })));
+        let silent = answer(
+            1,
+            "",
+            "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+        );
+        assert!(matches!(silent, Err(SchedulerError::Unclear { .. })));
         let no = answer(1, "", "sbatch: error: invalid partition specified: gpux\n");
         assert!(matches!(no, Err(SchedulerError::Refused { .. })));
     }

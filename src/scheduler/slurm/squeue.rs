@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{NAME, Slurm, failed, own_entries, states, unreachable};
+use super::{NAME, Slurm, failed, own_entries, states, unanswered, unreachable};
 use crate::job::{JobId, RunId};
 use crate::record::QueueEntry;
 use crate::scheduler::{JobRef, SchedulerError};
@@ -28,7 +28,7 @@ pub(super) fn queue(slurm: &Slurm, jobs: &[JobRef]) -> Result<BTreeMap<RunId, Qu
         if output.stderr.contains("Invalid job id specified") {
             return Ok(BTreeMap::new());
         }
-        let no_answer = unreachable(&output);
+        let no_answer = unreachable(&output) || unanswered(&output);
         return Err(match output.require_success("squeue") {
             Err(source) if no_answer => SchedulerError::Unreachable { scheduler: NAME, source },
             Err(source) => failed(what())(source),
