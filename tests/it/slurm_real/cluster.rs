@@ -233,8 +233,18 @@ impl Drop for User {
             .filter(|record: &Value| record["scheduler"] == "slurm")
             .filter_map(|record| record["job_id"].as_str().map(str::to_owned))
             .collect();
-        if !jobs.is_empty() {
-            self.run("scancel", &jobs);
+        if jobs.is_empty() {
+            return;
+        }
+        self.run("scancel", &jobs);
+        // A job that still ends would write into the directory while it is removed.
+        let left =
+            || self.run("squeue", &["--noheader".to_owned(), format!("--jobs={}", jobs.join(","))]).stdout;
+        for _ in 0..100 {
+            if left().is_empty() {
+                return;
+            }
+            sleep(Duration::from_millis(100));
         }
     }
 }
