@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
+use crate::job::SchedulerKind;
+
 /// Plans, submits, watches and records neural-network training runs on Slurm and on single machines.
 #[derive(Debug, Parser)]
 #[command(name = "dlrun", version, max_term_width = 100, arg_required_else_help = true)]
@@ -95,7 +97,7 @@ pub(crate) struct JobFile {
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Who takes the job: slurm, local, or auto for the one whose commands are found
-    #[arg(long, value_name = "KIND", value_parser = ["auto", "slurm", "local"])]
+    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::WORDS)]
     pub(crate) scheduler: Option<String>,
     /// Skip the checks of files and programs, which may exist on the nodes only
     #[arg(long)]

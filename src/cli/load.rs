@@ -226,7 +226,7 @@ fn env_file_problem(path: &Path) -> Option<String> {
     }
 }
 
-/// Takes `.` and inner `x/..` out of an absolute path by its text alone; a `..` behind a link stays.
+/// Takes `.` out of an absolute path by its text alone; a `..` stays, since it may follow a link.
 fn tidy(path: &Path) -> PathBuf {
     path.components().filter(|part| !matches!(part, std::path::Component::CurDir)).collect()
 }

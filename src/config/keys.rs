@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::job::SchedulerKind;
+
 /// What a setting may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -57,12 +59,7 @@ const fn key(name: &'static str, kind: Kind, default: Option<&'static str>, abou
 /// All settings, in the order of the documentation.
 pub const KEYS: [Key; 13] = [
     key("state_dir", Kind::Path, None, "records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)"),
-    key(
-        "scheduler.kind",
-        Kind::Word(&["auto", "slurm", "local"]),
-        Some("auto"),
-        "who takes jobs that do not say",
-    ),
+    key("scheduler.kind", Kind::Word(&SchedulerKind::WORDS), Some("auto"), "who takes jobs that do not say"),
     key("slurm.bin_dir", Kind::Path, None, "where sbatch, squeue and scancel lie, before PATH"),
     key("slurm.timeout_seconds", Kind::Number(1, 600), Some("30"), "how long one Slurm command may take"),
     key("defaults.queue", Kind::Text, None, "queue of jobs that name none"),

@@ -1,6 +1,5 @@
 //! What an environment would be, and whether it is there. Starts no process for one that is.
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -118,27 +117,6 @@ fn hash(parts: &[Part], python: &Interpreter) -> String {
     })
 }
 
-/// What happens to a variable of the environment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// It gets this value.
-    Set(OsString),
-    /// This goes before its value, with a colon where it has one.
-    Prepend(OsString),
-    /// It goes away.
-    Unset,
-}
-
-/// Returns what a command must find to run in the environment `dir`, as `bin/activate` would set it.
-#[must_use]
-pub fn activation(dir: &Path) -> Vec<(&'static str, Change)> {
-    vec![
-        ("VIRTUAL_ENV", Change::Set(dir.as_os_str().to_owned())),
-        ("PATH", Change::Prepend(dir.join("bin").into_os_string())),
-        ("PYTHONHOME", Change::Unset),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,13 +146,5 @@ mod tests {
         let of = |path| hash(&[part(path, "./mine\n", true)], &python());
         assert_ne!(of("/a/r.txt"), of("/b/r.txt"));
         assert_eq!(of("/a/r.txt"), of("/a/s.txt"));
-    }
-
-    #[test]
-    fn activation_is_that_of_the_environments_own_script() {
-        let changes = activation(Path::new("/envs/3f2a"));
-        assert_eq!(changes[0], ("VIRTUAL_ENV", Change::Set("/envs/3f2a".into())));
-        assert_eq!(changes[1], ("PATH", Change::Prepend("/envs/3f2a/bin".into())));
-        assert_eq!(changes[2], ("PYTHONHOME", Change::Unset));
     }
 }

@@ -22,6 +22,6 @@ mod prepare;
 mod requirements;
 
 pub use failure::PyenvError;
-pub use inspect::{Change, EnvFacts, activation, inspect};
+pub use inspect::{EnvFacts, inspect};
 pub use lock::Owner;
 pub use prepare::{Progress, prepare};

@@ -7,8 +7,8 @@
 //! cargo bench -- --json           one JSON object instead of the table
 //! ```
 //!
-//! A figure is a ratio or a difference between medians of runs that took turns, so that a slow or busy machine slows both
-//! sides. Nothing fails here: the program says which budgets are met and exits with 0.
+//! A figure is a ratio or a difference between medians of runs that took turns, so that a slow or busy machine slows
+//! both sides. Nothing fails here: the program says which budgets are met and exits with 0.
 
 mod busy;
 mod list;

@@ -30,6 +30,9 @@ memory = "64GiB"
 walltime = "12h"
 "#;
 
+/// Directories of ours begin so; the process id follows.
+const PREFIX: &str = "budgets-";
+
 /// The surroundings.
 #[derive(Debug)]
 pub(crate) struct Site {
@@ -39,7 +42,10 @@ pub(crate) struct Site {
 impl Site {
     /// Makes them on the disk of the build directory: a temporary file system would hide what writing costs.
     pub(crate) fn new() -> Result<Self, Box<dyn Error>> {
-        let dir = tempfile::Builder::new().prefix("budgets-").tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        remove_remains(root)?;
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(root)?;
         let site = Self { dir };
         fs::create_dir(site.path("bin"))?;
         fs::write(site.path("train.py"), "")?;
@@ -115,4 +121,16 @@ impl Site {
     fn command_link(&self, name: &str, target: &Path) -> Result<(), Box<dyn Error>> {
         Ok(std::os::unix::fs::symlink(target, self.path("bin").join(name))?)
     }
+}
+
+/// Removes what a run that was interrupted left behind.
+fn remove_remains(root: &Path) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(root)?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
+use std::time::Instant;
 
 use crate::Effort;
-use crate::measure::{floor, in_turns, median_ms, number, quiet};
+use crate::measure::{floor, in_turns, median, median_ms, number, quiet};
 use crate::report::Row;
 use crate::site::Site;
 
@@ -55,12 +57,35 @@ fn submit_rows(site: &Site, job: &str, what: &str, effort: Effort) -> Result<Vec
     let rss = taken[2].iter().map(|ran| ran.rss_bytes).max().unwrap_or(0);
     let figure = (ours - stub) / least;
     let time = Row::budget("submit", &format!("{what}, beyond sbatch"), figure, FLOORS, 8.0);
+    let disk = disk_ms(site, effort)?;
     let mib = number(usize::try_from(rss)?) / 1e6;
     Ok(vec![
         time.detailed(format!("{ours:.2} ms, the stub sbatch {stub:.2} ms, `sh -c true` {least:.2} ms")),
+        Row::figure("submit", &format!("{what}, of that the disk"), disk / least, FLOORS)
+            .detailed(format!("{disk:.2} ms for two files that last through a power failure")),
         calls_row(site, &arguments, &format!("{what}, file-system calls")),
         Row::budget("submit", &format!("{what}, peak RSS"), mib, "MB", 12.0),
     ])
+}
+
+/// What this disk takes for what each submission writes to last: `run.json`, before and after `sbatch`.
+fn disk_ms(site: &Site, effort: Effort) -> Result<f64, Box<dyn Error>> {
+    let dir = site.path("disk");
+    fs::create_dir_all(&dir)?;
+    let (part, file) = (dir.join("part"), dir.join("file"));
+    let mut taken = Vec::new();
+    for _ in 0..effort.of(50, 500) {
+        let begun = Instant::now();
+        for _ in 0..2 {
+            let mut written = File::create_new(&part)?;
+            written.write_all(&[b' '; 500])?;
+            written.sync_all()?;
+            fs::rename(&part, &file)?;
+            File::open(&dir)?.sync_all()?;
+        }
+        taken.push(begun.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(median(taken))
 }
 
 fn calls_row(site: &Site, arguments: &[&str], what: &str) -> Row {

@@ -24,7 +24,7 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let steps = busy::steps_of(seconds).to_string();
     let mut rows = Vec::new();
     for (threads, what) in [("1", "one thread"), ("2", "two threads")] {
-        rows.extend(compared(threads, &steps, what, effort.of(10, 40))?);
+        rows.extend(compared(threads, &steps, what, effort.of(10, 30))?);
     }
     Ok(rows)
 }

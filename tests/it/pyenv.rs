@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dlrun::command::Tool;
 use dlrun::diagnostic::chain;
-use dlrun::pyenv::{Change, EnvFacts, Progress, PyenvError, activation, inspect, prepare};
+use dlrun::pyenv::{EnvFacts, Progress, PyenvError, inspect, prepare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::getpid;
 
@@ -123,10 +123,7 @@ fn environment_is_made_once_used_and_found_again() {
     assert!(log.contains("Successfully installed probe-1.0"), "{log}");
     assert_eq!(fs::metadata(&facts.dir).expect("it is there").mode() & 0o777, 0o700);
     // A program of the environment, found as a job finds it.
-    let path = match &activation(&facts.dir)[1] {
-        ("PATH", Change::Prepend(bin)) => format!("{}:/usr/bin:/bin", bin.display()),
-        other => panic!("{other:?}"),
-    };
+    let path = format!("{}:/usr/bin:/bin", facts.dir.join("bin").display());
     let program = Tool::new("probe").env("PATH", &path).run().expect("it runs");
     assert_eq!(program.stdout, "42\n", "{}", program.stderr);
     // The second time nothing happens.
