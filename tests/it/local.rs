@@ -176,6 +176,24 @@ fn job_without_its_runner_can_still_be_cancelled() {
 }
 
 #[test]
+fn job_that_outlives_its_runner_is_still_the_only_one() {
+    let env = TestEnv::new();
+    let _ = held(&env, "a");
+    env.wait_pid("a.ready");
+    kill_runner(&env);
+    let second = held(&env, "b");
+    wait_for("the second runner", || env.processes_with("local-run").len() == 1);
+    for _ in 0..10 {
+        assert_eq!(env.state_of(&second), "pending");
+    }
+    assert_eq!(fs::read_to_string(env.jobs().join("order")).expect("written"), "a\n");
+    release(&env, "a");
+    env.wait_pid("b.ready");
+    release(&env, "b");
+    let _ = env.dlrun(["wait", &second]).run().code(0);
+}
+
+#[test]
 fn runner_killed_while_it_waits_frees_its_place() {
     let env = TestEnv::new();
     let first = held(&env, "a");

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -74,6 +75,8 @@ fn wait_and_run(
         }
     };
     drop(place);
+    // The job's processes hold the lock too: it outlives a runner that is killed, as the job does.
+    let _ = fcntl(&*machine, FcntlArg::F_SETFD(FdFlag::empty()));
     let ran = run_script(ticket, run_dir, signals, session);
     drop(machine);
     ran
