@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod error;
+mod interrupt;
 mod load;
 mod outcome;
 mod output;

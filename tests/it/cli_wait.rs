@@ -1,6 +1,6 @@
 //! `dlrun wait`: its exit code says how runs ended.
 
-use crate::support::{Fake, TestEnv};
+use crate::support::{Fake, TestEnv, wait_for};
 
 /// A pending job of Slurm with id 4711, and the queue that knows it in `state`.
 fn submitted(env: &TestEnv, state: &str) -> Fake {
@@ -54,6 +54,24 @@ fn waiting_ends_at_its_limit_and_the_run_goes_on() {
     assert_eq!(error["kind"], "try_again");
     env.write("go", "");
     let _ = env.dlrun(["wait", &id]).current_dir("/").run().code(0).says("completed");
+}
+
+#[test]
+fn interrupted_waiting_says_that_the_run_goes_on() {
+    let env = TestEnv::new();
+    let id = env.submit(&env.job("echo > ready; while [ ! -e go ]; do sleep 0.05; done", ""));
+    env.wait_file("ready");
+    let waiting = env.dlrun(["wait", &id]).start();
+    let status = format!("/proc/{}/status", waiting.pid());
+    wait_for("the signal to be taken over", || {
+        let status = std::fs::read_to_string(&status).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> 1 & 1 == 1)
+    });
+    waiting.signal(nix::sys::signal::Signal::SIGINT);
+    let _ = waiting.finish().code(75).warns("what was submitted goes on");
+    env.write("go", "");
+    let _ = env.dlrun(["wait", &id]).run().code(0);
 }
 
 #[test]

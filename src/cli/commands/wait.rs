@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::cli::args::Wait;
 use crate::cli::error::{Error, Kind};
+use crate::cli::interrupt::Interrupt;
 use crate::cli::outcome::{code_of_state, own_code};
 use crate::cli::progress::{Display, Epochs};
 use crate::cli::session::Session;
@@ -113,6 +114,7 @@ pub(crate) fn until_over(
     limit: Option<Duration>,
 ) -> Result<Vec<Tracked>, Error> {
     let begun = Instant::now();
+    let interrupt = Interrupt::take();
     let mut display = Display::new(session.output);
     let only_local = watched.iter().all(|watched| watched.local);
     let mut pause = if only_local { LOCAL_PAUSE } else { FIRST_PAUSE };
@@ -133,6 +135,10 @@ pub(crate) fn until_over(
                 epochs.tell(&display);
             }
             return Ok(watched.into_iter().filter_map(|watched| watched.over).collect());
+        }
+        if interrupt.came() {
+            let error = Error::new(Kind::TryAgain, "interrupted; what was submitted goes on");
+            return Err(error.hinted("`dlrun wait` waits again, `dlrun cancel` ends a run"));
         }
         if limit.is_some_and(|limit| begun.elapsed() >= limit) {
             let error = Error::new(Kind::TryAgain, "the runs are not over within the time given");
