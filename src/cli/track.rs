@@ -232,14 +232,14 @@ impl<'a> Tracker<'a> {
     /// A run as it stood when its scheduler last answered; at first it waits.
     fn last_heard(&self, job: &JobRef) -> QueueEntry {
         let status = self.store.run(&job.run_id).ok().flatten().map(|row| row.status);
-        let state = status.map_or(JobState::Pending, |status| match status.state {
+        let state = status.as_ref().map_or(JobState::Pending, |status| match status.state {
             JobState::Unknown => JobState::Running,
             state => state,
         });
         QueueEntry {
             job_id: job.job_id.clone(),
             state,
-            raw_state: "no answer".to_owned(),
+            raw_state: status.and_then(|status| status.raw_state).unwrap_or_default(),
             reason: Some("its scheduler gives no answer".to_owned()),
             submitted_at_ms: None,
             started_at_ms: None,

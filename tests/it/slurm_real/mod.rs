@@ -352,7 +352,7 @@ fn a_controller_that_is_down_is_never_replaced_by_this_machine() {
     assert_eq!((runs(&user), user.path("ran").exists()), (1, false), "nothing is queued and nothing ran");
     // What the files say is still told.
     let shown = user.dlrun(&["--json", "show", &finished.run]);
-    assert!(shown.stderr.contains("states come from the runs' own marks alone"), "{shown:?}");
+    assert!(shown.stderr.contains("states are those last heard of"), "{shown:?}");
     assert_eq!(shown.result()["status"]["state"], "completed");
 }
 
