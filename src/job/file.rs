@@ -314,7 +314,7 @@ fn read_scheduler(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Scheduler
 }
 
 /// Options handed through: each begins with `-` and stays on its line.
-fn option_lines(fields: &mut Fields<'_>, key: &'static str) -> Vec<String> {
+fn option_lines(fields: &mut Fields<'_>, key: &'static str) -> Vec<Located<String>> {
     let Some(lines) = fields.texts(key) else { return Vec::new() };
     let mut options = Vec::new();
     for line in lines.value {
@@ -322,7 +322,7 @@ fn option_lines(fields: &mut Fields<'_>, key: &'static str) -> Vec<String> {
             let message = format!("`scheduler.{key}` must not contain line breaks or control characters");
             fields.problem(Problem::at(line.span, message));
         } else if line.value.starts_with('-') && line.value.len() > 1 {
-            options.push(line.value);
+            options.push(line);
         } else {
             let message =
                 format!("`scheduler.{key}`: {:?} is not an option such as `--comment=paper`", line.value);

@@ -157,9 +157,9 @@ pub struct SchedulerSection {
     /// Which one.
     pub kind: Option<SchedulerKind>,
     /// Further directive lines of the script, such as `--comment=paper`.
-    pub directives: Vec<String>,
+    pub directives: Vec<Located<String>>,
     /// Further arguments on the submit command's line.
-    pub arguments: Vec<String>,
+    pub arguments: Vec<Located<String>>,
 }
 
 /// `[workload]`: what is known of the training; recorded with every measurement.

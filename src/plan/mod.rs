@@ -4,6 +4,7 @@
 //! the node need, so it can wait in a queue for weeks.
 
 mod facts;
+mod pass_through;
 mod resolve;
 mod shown;
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::facts::SiteFacts;
-use super::{Decision, Plan, PlannedResources, Rejected};
+use super::{Decision, Plan, PlannedResources, Rejected, pass_through};
 use crate::config::{Origin, Settings};
 use crate::diagnostic::Problem;
-use crate::job::{Asked, Command, JobSpec, Launcher, NodeCount, SchedulerKind, name_problem};
+use crate::job::{Asked, Command, JobSpec, Launcher, Located, NodeCount, SchedulerKind, name_problem};
 use crate::{launch, timing};
 
 /// The largest plan, in bytes of JSON: it travels to the node in one environment variable, and Linux ends those at
@@ -44,8 +44,8 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         python_env,
         launcher,
         resources,
-        directives: spec.scheduler.directives.clone(),
-        arguments: spec.scheduler.arguments.clone(),
+        directives: values(&spec.scheduler.directives),
+        arguments: values(&spec.scheduler.arguments),
         workload: spec.workload.clone(),
         timing: spec.timing.as_ref().map(|timing| timing.value.clone()),
         interval_ms: millis(settings.monitor_interval()),
@@ -68,6 +68,10 @@ fn check_size(plan: &Plan, mut problems: Vec<Problem>) -> Result<Plan, Vec<Probl
         );
     }
     if problems.is_empty() { Ok(plan.clone()) } else { Err(problems) }
+}
+
+fn values(options: &[Located<String>]) -> Vec<String> {
+    options.iter().map(|option| option.value.clone()).collect()
 }
 
 fn text(path: &Path) -> String {
@@ -373,26 +377,8 @@ impl Resolver<'_> {
     /// Options handed through must not take over what dlrun writes and relies on.
     fn pass_through(&mut self, scheduler: SchedulerKind) {
         let section = &self.spec.scheduler;
-        for option in section.directives.iter().chain(&section.arguments) {
-            let name = option.split(['=', ' ']).next().unwrap_or_default();
-            let is_own = |own: &str| match own.strip_prefix("--") {
-                // Slurm takes any unique beginning of a long option, and a short one with its value stuck to it.
-                Some(_) => name.len() > 3 && own.starts_with(name),
-                None => !name.starts_with("--") && name.starts_with(own),
-            };
-            if name == "--export" && !option.contains('=') {
-                self.problems.push(
-                    Problem::of_file("`--export` under [scheduler] must be one word with its value")
-                        .hinted("write \"--export=NAME,NAME\": the run id is added to it"),
-                );
-            }
-            if let Some((_, instead)) = OWN_OPTIONS.iter().find(|(own, _)| is_own(own)) {
-                self.problems.push(
-                    Problem::of_file(format!("`{option}` under [scheduler] is dlrun's own to write"))
-                        .hinted((*instead).to_owned()),
-                );
-            }
-        }
+        let options = section.directives.iter().chain(&section.arguments);
+        self.problems.extend(options.filter_map(pass_through::problem));
         if scheduler == SchedulerKind::Local
             && !(section.directives.is_empty() && section.arguments.is_empty())
         {
@@ -406,28 +392,6 @@ impl Resolver<'_> {
         }
     }
 }
-
-/// Options of `sbatch` that the script or the command line already carries.
-const OWN_OPTIONS: [(&str, &str); 18] = [
-    ("--job-name", "use `name`"),
-    ("-J", "use `name`"),
-    ("--output", "the output's place is dlrun's: `dlrun logs` shows it"),
-    ("-o", "the output's place is dlrun's: `dlrun logs` shows it"),
-    ("--error", "errors go where the output goes"),
-    ("-e", "errors go where the output goes"),
-    ("--open-mode", "the output is appended to, so that a requeue loses nothing"),
-    ("--chdir", "use `run.workdir`"),
-    ("-D", "use `run.workdir`"),
-    ("--wrap", "use `run.command`"),
-    ("--parsable", "dlrun reads the answer itself"),
-    ("--nodes", "use `resources.nodes`"),
-    ("-N", "use `resources.nodes`"),
-    ("--array", "arrays come later"),
-    ("-a", "arrays come later"),
-    ("--wait", "use `dlrun submit --wait`"),
-    ("-W", "use `dlrun submit --wait`"),
-    ("--test-only", "use `dlrun check`"),
-];
 
 /// An argument vector for people: words with blanks in quotes.
 fn shown_argv(argv: &[String]) -> String {
@@ -555,13 +519,6 @@ mod tests {
             problem("[scheduler]\ndirectives = [\"--output=x\"]\n", &with_slurm(&[])).contains("dlrun's own")
         );
         assert!(problem("[scheduler]\narguments = [\"--export\"]\n", &with_slurm(&[])).contains("one word"));
-        for option in ["-a0-3", "-N2", "--out=x", "-o/dev/null", "--wait", "--nod=2"] {
-            let lines = format!("[scheduler]\narguments = [\"{option}\"]\n");
-            assert!(problem(&lines, &with_slurm(&[])).contains("dlrun's own"), "{option}");
-        }
-        for option in ["--no-requeue", "--nice=5", "-H", "--hold", "--comment=paper", "--exclusive=user"] {
-            plan(&format!("[scheduler]\narguments = [\"{option}\"]\n"), &with_slurm(&[]));
-        }
         let long = format!("env = {{ A = \"{}\" }}\n", "x".repeat(MAX_PLAN_BYTES));
         assert!(problem(&long, &facts()).contains("is the limit"));
     }
