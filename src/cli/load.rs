@@ -5,6 +5,8 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use nix::unistd::{AccessFlags, access};
+
 use super::args::JobFile;
 use super::error::{Error, Kind};
 use super::session::Session;
@@ -53,8 +55,11 @@ impl Job {
 
 fn read(path: &Path) -> Result<String, Error> {
     let shown = path.display();
-    let unreadable =
-        |error: std::io::Error| Error::new(Kind::Missing, format!("cannot read `{shown}`: {error}"));
+    let unreadable = |error: std::io::Error| {
+        let denied = error.kind() == std::io::ErrorKind::PermissionDenied;
+        let kind = if denied { Kind::NotPermitted } else { Kind::Missing };
+        Error::new(kind, format!("cannot read `{shown}`: {error}"))
+    };
     let file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if metadata.is_dir() {
@@ -110,6 +115,13 @@ impl Place {
             problems.push(Problem::at(workdir.span.clone(), message));
         }
         let span = spec.run.command.span.clone();
+        if self.workdir.is_dir() && access(&self.workdir, AccessFlags::W_OK).is_err() {
+            let problem = Problem::of_file(format!(
+                "the job's output goes to {}, which cannot be written",
+                self.workdir.display()
+            ));
+            problems.push(problem.hinted("set `run.workdir` to a directory that you may write to"));
+        }
         let program = self.program_problem(spec).or_else(|| self.script_argument_problem(spec));
         if let Some(message) = program {
             let hint = "if it exists on the compute nodes only, submit with `--no-check`";
@@ -142,6 +154,10 @@ impl Place {
             let path = self.workdir.join(program);
             return (!is_executable(&path))
                 .then(|| format!("{} is not an executable file", tidy(&path).display()));
+        }
+        if argv.len() == 1 && program.contains(' ') {
+            let words: Vec<String> = program.split_whitespace().map(|word| format!("{word:?}")).collect();
+            return Some(format!("{program:?} is one word; write command = [{}]", words.join(", ")));
         }
         let from_environment = self.requirements.is_some() || !spec.run.modules.is_empty();
         (!from_environment && find(program, &[]).is_none())

@@ -46,7 +46,9 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
 fn not_parsed(error: &clap::Error, json: bool) -> u8 {
     if error.use_stderr() && json {
         let text = error.render().to_string();
-        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        // The error alone: what follows a blank line is usage.
+        let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+        let message = lines.join(" ").trim_start_matches("error: ").to_owned();
         let usage = Error::new(Kind::Usage, message).hinted("`dlrun --help` lists the verbs and options");
         Output::new(true).failure("dlrun", &usage);
         return Kind::Usage as u8;

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use serde_json::{Value, json};
 
-use super::error::Error;
+use super::error::{Error, Kind};
 use crate::diagnostic::printable;
 
 /// Version of the JSON envelope.
@@ -43,7 +43,9 @@ impl Output {
     pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Error> {
         let mut stdout = io::stdout().lock();
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Error::new(Kind::CannotWrite, format!("cannot write standard output: {error}")))
+            }
             _ => Ok(()),
         }
     }
@@ -64,7 +66,9 @@ impl Output {
             let envelope = json!({
                 "schema_version": SCHEMA_VERSION, "operation": operation, "ok": false, "error": error.to_json(),
             });
-            let _ = self.raw(format!("{envelope}\n").as_bytes());
+            if let Err(unwritten) = self.raw(format!("{envelope}\n").as_bytes()) {
+                let _ = write!(io::stderr(), "{}{}", error.render(false), unwritten.render(false));
+            }
         } else {
             let _ = write!(io::stderr(), "{}", error.render(self.colour));
         }

@@ -67,7 +67,7 @@ impl Display {
                 );
             }
             pyenv::Progress::Waiting(None) => self.now("another dlrun makes this environment", true),
-            pyenv::Progress::Creating => self.now("environment: making an empty one", true),
+            pyenv::Progress::Creating => self.now("environment: making a new one", true),
             pyenv::Progress::Installing(line) => self.installing(line),
             pyenv::Progress::Finishing => self.now("environment: ready", true),
         }

@@ -70,6 +70,20 @@ impl Session {
         within(PATIENCE, &path.clone(), move || StateDir::create(&path))
     }
 
+    /// The state directory for verbs that read: they make none, so that a mistyped name is seen.
+    pub(crate) fn existing_state(&self) -> Result<StateDir, Error> {
+        let path = self.settings.state_dir().to_owned();
+        let opened = within(PATIENCE, &path.clone(), move || match StateDir::open(&path) {
+            Err(error) if error.is_missing() => Ok(None),
+            other => other.map(Some),
+        })?;
+        opened.ok_or_else(|| {
+            let message = format!("there are no records in `{}`", self.settings.state_dir().display());
+            Error::new(Kind::Missing, message)
+                .hinted("`dlrun submit JOB_FILE` makes the first; `--state-dir` names another place")
+        })
+    }
+
     /// The scheduler of a kind that was resolved.
     pub(crate) fn scheduler(&self, kind: SchedulerKind) -> Result<Box<dyn Scheduler>, Error> {
         match kind {

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::table::{rendered, table};
 use super::track::Tracked;
-use super::when::{local_time, seconds_between};
+use super::when::{ago, local_time, seconds_between};
+use crate::job::JobState;
 use crate::record::{EpochSummary, ExitStatus, NodeRecord, NodeState, Usage, summarise_epochs};
 use crate::rundir::StateDir;
 use crate::units::{Bytes, display_seconds};
@@ -63,6 +64,9 @@ pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
     row("state", state_text(tracked));
     let job = record.job_id.as_ref().map_or_else(|| "no job id".to_owned(), |job| format!("job {job}"));
     row("scheduler", format!("{}, {job}", record.scheduler.as_str()));
+    if let Some(file) = &record.job_file {
+        row("job file", file.clone());
+    }
     row(
         "submitted",
         format!("{} by {} on {}", local_time(record.submitted_at_ms), record.user, record.submit_host),
@@ -80,8 +84,14 @@ pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
     if let Some(attempt) = reading.attempt.filter(|attempt| attempt.attempt > 0) {
         row("attempt", format!("{} (it was requeued)", attempt.attempt + 1));
     }
+    if let Some(measured) = reading.outcome.nodes.iter().map(|node| node.updated_at_ms).max()
+        && !status.state.is_final()
+    {
+        row("measured", format!("{}; the newest epochs are in `dlrun logs`", ago(measured)));
+    }
     timing_rows(tracked, &mut row);
     usage_rows(tracked, &mut row);
+    node_rows(tracked, &mut row);
     if let Some(output) = &record.output {
         row("output", output.clone());
     }
@@ -105,7 +115,9 @@ fn timing_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
     let progress = &node.progress;
     let planned = progress.epochs_announced.or(tracked.record.workload.epochs);
     let of = planned.map(|planned| format!(" of {planned}")).unwrap_or_default();
-    row("epochs", format!("{}{of}", progress.epochs_completed));
+    if progress.epochs_completed > 0 || !of.is_empty() {
+        row("epochs", format!("{}{of}", progress.epochs_completed));
+    }
     let Some(summary) = epochs(tracked) else { return };
     row("epoch", display_seconds(summary.steady_seconds));
     if let Some(rate) = summary.samples_per_second {
@@ -124,6 +136,19 @@ fn timing_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
         progress.last_metrics.iter().take(6).map(|(name, value)| format!("{name} {value:.4}")).collect();
     if !metrics.is_empty() {
         row("metrics", metrics.join(", "));
+    }
+}
+
+/// One line for each of several nodes.
+fn node_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
+    let nodes = &tracked.reading.outcome.nodes;
+    for node in nodes.iter().filter(|_| nodes.len() > 1) {
+        let epochs = format!("{} epochs", node.progress.epochs_completed);
+        let memory = node.usage.mem_peak_bytes.map(|peak| format!("{} at most", Bytes(peak)));
+        let exit = node.exit.filter(|exit| !exit.is_success()).map(exit_text);
+        let words: Vec<String> =
+            [Some(epochs), memory, exit, node.output.clone()].into_iter().flatten().collect();
+        row(&format!("node {}", node.key.node), words.join(", "));
     }
 }
 
@@ -156,10 +181,6 @@ fn remarks(tracked: &Tracked) -> String {
             let last = local_time(node.updated_at_ms);
             lines.push(format!("{name}: dlrun's processes were killed, so the record ends at {last}"));
         }
-        if node.state == NodeState::Running && tracked.status.state.is_final() {
-            let last = local_time(node.updated_at_ms);
-            lines.push(format!("{name}: the end was not recorded, the figures are those of {last}"));
-        }
         for gap in &node.gaps {
             let length = display_seconds(seconds_between(gap.from_ms, gap.to_ms));
             lines.push(format!(
@@ -175,11 +196,18 @@ fn remarks(tracked: &Tracked) -> String {
     lines.extend(
         tracked.reading.notes.iter().map(|note| format!("{} cannot be read: {}", note.what, note.why)),
     );
-    if tracked.status.state.is_final() && tracked.reading.outcome.nodes.is_empty() {
+    let outcome = &tracked.reading.outcome;
+    if tracked.status.state.is_final() && outcome.nodes.is_empty() && outcome.start.is_some() {
         lines.push(
-            "nothing was measured: dlrun did not run on the nodes, or was killed before it wrote anything"
+            "nothing was measured: the command did not start, or dlrun was not there; see the output"
                 .to_owned(),
         );
+    }
+    if matches!(tracked.status.state, JobState::Failed | JobState::Timeout | JobState::OutOfMemory) {
+        lines.push(format!(
+            "`dlrun logs -n 20 {}` shows the end of its output",
+            &tracked.record.run_id.as_str()[..6]
+        ));
     }
     lines.iter().map(|line| format!("note: {line}\n")).collect()
 }

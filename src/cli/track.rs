@@ -10,7 +10,7 @@ use crate::job::{JobState, RunId, SchedulerKind};
 use crate::record::{NodeRecord, QueueEntry, RunRecord, Status, decode_segment, resolve};
 use crate::rundir::{Reading, RunDir, RunDirError, StateDir};
 use crate::scheduler::JobRef;
-use crate::store::{Found, Segment, Store, StoreError, Writer};
+use crate::store::{Filter, Found, Segment, Store, StoreError, Writer};
 
 /// A run as just seen.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ impl<'a> Tracker<'a> {
     /// Opens the index; one that is damaged or cannot be written is made anew, in memory if need be: it holds nothing
     /// that the files do not.
     pub(crate) fn open(session: &'a Session) -> Result<Self, Error> {
-        let state = session.state()?;
+        let state = session.existing_state()?;
         let store = open_index(session, &state)?;
         Ok(Self { session, state, store, warned: BTreeSet::new() })
     }
@@ -81,12 +81,32 @@ impl<'a> Tracker<'a> {
             Found::One(run_id) => Ok(run_id),
             Found::None => {
                 let error = Error::new(Kind::Missing, format!("there is no run `{text}`"));
-                Err(error.hinted("`dlrun list` shows the runs; a run is named by its id's beginning, its name or its job id"))
+                Err(error.hinted(
+                    "`dlrun list` shows the runs; one is named by four or more letters of its id, its name or its job id",
+                ))
             }
             Found::Ambiguous(run_ids) => {
                 let some: Vec<String> = run_ids.iter().take(5).map(ToString::to_string).collect();
                 let error = Error::new(Kind::Missing, format!("`{text}` may mean {} runs", run_ids.len()));
                 Err(error.hinted(format!("write more of the id: {}", some.join(", "))))
+            }
+        }
+    }
+
+    /// The run that `text` means, for verbs that act on runs that are not over: of several runs of one name that which goes
+    /// on, and none of them where that is not clear.
+    pub(crate) fn find_going_on(&mut self, text: &str) -> Result<RunId, Error> {
+        self.refresh_unfinished(false)?;
+        let states = vec![JobState::Pending, JobState::Running, JobState::Suspended];
+        let filter = Filter { name: Some(text.to_owned()), states, since_ms: None };
+        let rows = self.store.list(6, &filter)?;
+        match &rows[..] {
+            [] => self.find(text),
+            [one] => Ok(one.record.run_id.clone()),
+            several => {
+                let ids: Vec<String> = several.iter().map(|row| row.record.run_id.to_string()).collect();
+                let error = Error::new(Kind::Usage, format!("several runs named `{text}` go on"));
+                Err(error.hinted(format!("name one by its id: {}", ids.join(", "))))
             }
         }
     }

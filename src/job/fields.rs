@@ -175,7 +175,8 @@ impl<'a> Fields<'a> {
             self.wrong_type(key, value, "a list of texts, such as [\"a\", \"b\"]");
             return None;
         };
-        let items: Vec<_> = list.iter().map(|item| self.text_of(key, item)).collect();
+        let item = |(at, item)| self.text_of(&format!("{key}[{at}]"), item);
+        let items: Vec<_> = list.iter().enumerate().map(item).collect();
         let items: Option<Vec<_>> = items.into_iter().collect();
         Some(Located { value: items?, span: value.span() })
     }
@@ -236,7 +237,7 @@ impl<'a> Fields<'a> {
                 None => {
                     let known = self.asked.iter().copied().chain(self.later.iter().map(|(later, _)| *later));
                     let problem = Problem::at(key.span(), format!("unknown key `{shown}`"));
-                    match nearest(name, known) {
+                    match synonym(name, &self.asked).or_else(|| nearest(name, known)) {
                         Some(guess) => problem.hinted(format!("did you mean `{guess}`?")),
                         None => problem.hinted(format!("known here: {}", self.asked.join(", "))),
                     }
@@ -245,4 +246,28 @@ impl<'a> Fields<'a> {
             self.problems.push(problem);
         }
     }
+}
+
+/// What other programs call our keys: Slurm's options, PBS's resources.
+const SYNONYMS: [(&str, &str); 14] = [
+    ("time", "walltime"),
+    ("timelimit", "walltime"),
+    ("partition", "queue"),
+    ("mem", "memory"),
+    ("cpus", "cpus_per_task"),
+    ("ncpus", "cpus_per_task"),
+    ("gpus", "gpus_per_node"),
+    ("gres", "gpus_per_node"),
+    ("ntasks", "tasks_per_node"),
+    ("ppn", "tasks_per_node"),
+    ("nodefile", "nodelist"),
+    ("environment", "env"),
+    ("cmd", "command"),
+    ("chdir", "workdir"),
+];
+
+fn synonym(name: &str, known: &[&'static str]) -> Option<&'static str> {
+    let name = name.replace('-', "_");
+    let found = SYNONYMS.iter().find(|(other, ours)| *other == name && known.contains(ours));
+    found.map(|(_, ours)| *ours)
 }

@@ -436,6 +436,16 @@ mod tests {
     }
 
     #[test]
+    fn what_other_programs_call_a_key_is_understood() {
+        for (line, ours) in
+            [("time = \"1h\"", "walltime"), ("partition = \"gpu\"", "queue"), ("mem = \"1GiB\"", "memory")]
+        {
+            let fault = fault_of(&format!("resources.{line}"));
+            assert!(fault.contains(&format!("did you mean `{ours}`?")), "{fault}");
+        }
+    }
+
+    #[test]
     fn hostile_values_are_refused() {
         for line in [
             "name = \"a\\nb\"",

@@ -197,10 +197,9 @@ impl Resolver<'_> {
             (None, false) => "no container runtime (apptainer, singularity) is found".to_owned(),
         };
         let version =
-            python.version.as_ref().map(|version| format!(" with Python {version}")).unwrap_or_default();
-        let why =
-            format!("{no_container}; `[python] requirements` is given: {}{version}", python.dir.display());
-        self.decide("environment", "python environment", why);
+            python.version.as_ref().map(|version| format!(", for Python {version}")).unwrap_or_default();
+        let why = format!("{no_container}; `[python] requirements` is given{version}");
+        self.decide("environment", format!("python environment {}", python.dir.display()), why);
         self.reject("container", no_container);
         self.reject("host", "its packages need not be those of `requirements`");
         Some(text(&python.dir))
@@ -247,7 +246,7 @@ impl Resolver<'_> {
         let queue = self.or_default("queue", asked.queue.as_deref(), self.settings.default_queue());
         let account = self.or_default("account", asked.account.as_deref(), self.settings.default_account());
         if local {
-            self.name_what_local_lacks(queue.as_deref(), account.as_deref());
+            self.name_what_local_lacks();
         }
         PlannedResources {
             nodes,
@@ -330,11 +329,11 @@ impl Resolver<'_> {
     }
 
     /// Nothing is dropped in silence: options that only a cluster has are named.
-    fn name_what_local_lacks(&mut self, queue: Option<&str>, account: Option<&str>) {
+    fn name_what_local_lacks(&mut self) {
         let asked = &self.spec.resources;
         let lacks = [
-            ("queue", queue.is_some()),
-            ("account", account.is_some()),
+            ("queue", asked.queue.is_some()),
+            ("account", asked.account.is_some()),
             ("qos", asked.qos.is_some()),
             ("reservation", asked.reservation.is_some()),
             ("constraint", asked.constraint.is_some()),
@@ -346,8 +345,7 @@ impl Resolver<'_> {
         ];
         let named: Vec<&str> = lacks.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();
         if !named.is_empty() {
-            self.warnings
-                .push(format!("a local job has no use for {}; they have no effect", named.join(", ")));
+            self.warnings.push(format!("without effect on a local job: {}", named.join(", ")));
         }
     }
 
@@ -382,7 +380,8 @@ impl Resolver<'_> {
         if scheduler == SchedulerKind::Local
             && !(section.directives.is_empty() && section.arguments.is_empty())
         {
-            self.warnings.push("a local job has no use for [scheduler] directives and arguments".to_owned());
+            self.warnings
+                .push("without effect on a local job: [scheduler] directives and arguments".to_owned());
         }
         let overriding = self.facts.slurm.iter().flat_map(|slurm| &slurm.environment);
         for (name, value) in overriding.filter(|_| scheduler == SchedulerKind::Slurm) {
@@ -502,7 +501,7 @@ mod tests {
         };
         let plan = plan("", &SiteFacts { python: Some(python), ..facts() });
         let decision = decision(&plan, "environment");
-        assert_eq!(decision.value, "python environment");
+        assert_eq!(decision.value, "python environment /home/u/env");
         assert!(decision.why.contains("no container runtime"), "{}", decision.why);
         assert_eq!(decision.rejected.len(), 2);
     }

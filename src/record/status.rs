@@ -109,6 +109,10 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         (None, Some(state)) => (state, status.reason.take()),
         (None, None) => (JobState::Unknown, Some(unknown_reason(outcome, interrupted))),
     };
+    if status.state == JobState::Cancelled && outcome.start.is_none() {
+        // It never ran: the start that a scheduler tells is that of its end, the reason why it had waited.
+        (status.started_at_ms, status.reason) = (None, None);
+    }
     status
 }
 

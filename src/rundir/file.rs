@@ -156,7 +156,11 @@ fn make_with_parents(path: &Path) -> io::Result<()> {
                 return Err(error);
             };
             make_with_parents(parent)?;
-            make_with_parents(path)
+            // Once more and no further: below `/proc` a directory that is there takes none.
+            match make_for_owner(path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                other => other,
+            }
         }
         // Another process may be doing the same.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

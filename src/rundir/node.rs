@@ -197,7 +197,9 @@ mod tests {
     proptest! {
         #[test]
         fn an_accepted_name_survives_the_directory(node in ".{0,20}", step: u32) {
-            prop_assume!(node_name_problem(&node).is_none());
+            if node_name_problem(&node).is_some() {
+                return Ok(());
+            }
             let name = format!("{node}.{step}");
             prop_assert!(std::path::Path::new(&name).components().count() == 1);
             prop_assert_eq!(parse_node_dir(&name), Some((node, step)));

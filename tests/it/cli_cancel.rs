@@ -53,3 +53,22 @@ fn nothing_is_cancelled_when_one_of_several_is_not_there() {
     assert_eq!(env.fake("scancel").calls().len(), 0);
     let _ = env.dlrun(["cancel"]).run().code(64);
 }
+
+#[test]
+fn name_of_several_runs_means_the_one_that_goes_on() {
+    let env = TestEnv::new();
+    let held = |name: &str| env.submit(&env.job_called(name, "while [ ! -e go ]; do sleep 0.05; done", ""));
+    let over = env.submit(&env.job_called("same", "true", ""));
+    let _ = env.dlrun(["wait", &over]).run().code(0);
+    let first = held("same");
+    let _ =
+        env.dlrun(["submit", "--scheduler", "local"]).arg(env.job_called("other", "true", "")).run().code(0);
+    let second = held("same");
+    let error = env.dlrun(["cancel", "same", "--json"]).run().code(64).error();
+    assert!(error["hints"][0].as_str().expect("a hint").contains(&first), "{error}");
+    let _ = env.dlrun(["cancel", &second]).run().code(0);
+    let _ = env.dlrun(["wait", &second]).run().code(15);
+    // The newest of the name is over; the one that goes on is meant.
+    let _ = env.dlrun(["cancel", "same"]).run().code(0).says(&first);
+    let _ = env.dlrun(["wait", &first]).run().code(15);
+}

@@ -18,7 +18,8 @@ fn names(env: &TestEnv, flags: &[&str]) -> Vec<String> {
 #[test]
 fn nothing_yet_is_told_with_the_next_step() {
     let env = TestEnv::new();
-    let _ = env.dlrun(["list"]).run().code(0).says("no runs; `dlrun submit JOB_FILE` makes one\n");
+    let _ = env.dlrun(["list"]).run().code(0).says("; `dlrun submit JOB_FILE` makes one\n");
+    assert!(!env.state().exists(), "reading makes nothing");
     assert_eq!(
         env.dlrun(["list", "--json"]).run().code(0).result()["runs"].as_array().map(Vec::len),
         Some(0)

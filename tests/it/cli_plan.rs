@@ -18,7 +18,7 @@ fn every_choice_is_told_with_its_reason_and_what_was_rejected() {
         "walltime       1h  (",
         "A=\"1 2\"",
         "gcc/12",
-        "warning: a local job has no use for queue",
+        "warning: without effect on a local job: queue",
         "submit by: /bin/bash ",
     ] {
         assert!(text.contains(part), "{part:?} in\n{text}");

@@ -32,7 +32,10 @@ fn run_is_found_by_id_prefix_name_job_id_and_place() {
 #[test]
 fn run_that_is_not_there_is_told_with_the_next_step() {
     let env = TestEnv::new();
-    for text in ["@1", "nothing", "4711", "@9", "", "../../etc", "zzzz"] {
+    let error = env.dlrun(["show", "--json"]).run().code(66).error();
+    assert!(error["message"].as_str().expect("text").contains("there are no records in"), "{error}");
+    let _ = ran(&env, "a", "true");
+    for text in ["nothing", "4711", "@9", "", "../../etc", "zzzz"] {
         let error = env.dlrun(["show", "--json", text]).run().code(66).error();
         assert_eq!(error["kind"], "missing", "{text}");
         assert!(error["hints"][0].as_str().expect("a hint").contains("`dlrun list`"), "{text}: {error}");

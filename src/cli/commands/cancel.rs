@@ -13,7 +13,7 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
     let mut tracker = Tracker::open(session)?;
     let mut run_ids = Vec::new();
     for text in &args.runs {
-        run_ids.push(tracker.find(text)?);
+        run_ids.push(tracker.find_going_on(text)?);
     }
     let mut told = Vec::new();
     let mut text = String::new();

@@ -16,7 +16,16 @@ use crate::units::display_seconds;
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
     let filter = Filter { name: args.name.clone(), states: states(args.state.as_deref())?, since_ms: None };
-    let mut tracker = Tracker::open(session)?;
+    let mut tracker = match Tracker::open(session) {
+        // Nothing was submitted yet: that is an answer, not a failure.
+        Err(error) if error.kind == Kind::Missing => {
+            let place = session.settings.state_dir().display();
+            let text = format!("no runs in {place}; `dlrun submit JOB_FILE` makes one\n");
+            session.output.result("list", &json!({ "runs": [] }), &text)?;
+            return Ok(0);
+        }
+        other => other?,
+    };
     if args.reindex {
         let runs = tracker.reindex()?;
         session.output.note(&format!("indexed {runs} runs anew"));
@@ -64,7 +73,7 @@ fn to_json(row: &RunRow, prefix: &str) -> Value {
 
 fn to_text(rows: &[RunRow], prefixes: &[String]) -> String {
     if rows.is_empty() {
-        return "no runs; `dlrun submit JOB_FILE` makes one\n".to_owned();
+        return "no run matches\n".to_owned();
     }
     let mut table = table();
     table.set_header(["RUN", "NAME", "STATE", "JOB", "SUBMITTED", "RAN", "REASON"]);

@@ -42,7 +42,8 @@ pub(crate) fn run(session: &Session, args: &Logs) -> Result<u8, Error> {
         session.output.result("logs", &value, "")?;
         return Ok(0);
     }
-    for (label, path) in files.iter().filter(|(_, path)| path.exists()) {
+    let has_text = |path: &Path| path.metadata().is_ok_and(|metadata| metadata.len() > 0);
+    for (label, path) in files.iter().filter(|(_, path)| has_text(path)) {
         if files.len() > 1 {
             session.output.raw(format!("==> {label}: {} <==\n", path.display()).as_bytes())?;
         }

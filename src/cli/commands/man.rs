@@ -45,11 +45,15 @@ fn rendered(page: &Command) -> Result<String, Error> {
 }
 
 fn write_all(output: Output, dir: &Path, pages: &[Command]) -> Result<u8, Error> {
-    fs::create_dir_all(dir)?;
+    let unwritten = |path: &Path| {
+        let path = path.display().to_string();
+        move |error| Error::new(Kind::CannotWrite, format!("cannot write `{path}`: {error}"))
+    };
+    fs::create_dir_all(dir).map_err(unwritten(dir))?;
     let mut written = Vec::new();
     for page in pages {
         let path = dir.join(format!("{}.1", page.get_name()));
-        fs::write(&path, rendered(page)?)?;
+        fs::write(&path, rendered(page)?).map_err(unwritten(&path))?;
         written.push(path);
     }
     let text = format!("wrote {} pages to {}\n", written.len(), dir.display());

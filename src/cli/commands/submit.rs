@@ -176,5 +176,10 @@ fn tell_submitted(session: &Session, record: &RunRecord, run: &RunDir) -> Result
         "{}{place}\nfollow it with: dlrun logs -f {id}\nwait for it:    dlrun wait {id}\n",
         submitted_line(record)
     );
-    session.output.result("submit", &value, &text)
+    let told = session.output.result("submit", &value, &text);
+    if told.is_err() {
+        // Nobody read it, and the job is queued.
+        session.output.note(&submitted_line(record));
+    }
+    told
 }

@@ -86,7 +86,7 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
     let mut tracker = Tracker::open(session)?;
     let mut watched = Vec::new();
     for text in &args.runs {
-        let run_id = tracker.find(text)?;
+        let run_id = tracker.find_going_on(text)?;
         let run = tracker.state.run(&run_id)?;
         let plan: Option<Plan> = run.read_plan().ok().and_then(|text| serde_json::from_str(&text).ok());
         let record = run.read_run()?;
@@ -118,22 +118,23 @@ pub(crate) fn until_over(
     let mut display = Display::new(session.output);
     let only_local = watched.iter().all(|watched| watched.local);
     let mut pause = if only_local { LOCAL_PAUSE } else { FIRST_PAUSE };
-    let mut ask_at = Instant::now();
+    let mut ask_at = begun;
     loop {
-        for epochs in watched.iter_mut().filter_map(|watched| watched.epochs.as_mut()) {
-            epochs.tell(&display);
-        }
         if Instant::now() >= ask_at {
+            let first = ask_at <= begun;
             ask(tracker, &mut watched, &mut display, begun)?;
+            if first && watched.iter().all(|watched| watched.over.is_some()) {
+                return Ok(watched.into_iter().filter_map(|watched| watched.over).collect());
+            }
             if !only_local {
                 pause = pause.mul_f64(1.3).min(LONGEST_PAUSE);
             }
             ask_at = Instant::now() + pause;
         }
+        for epochs in watched.iter_mut().filter_map(|watched| watched.epochs.as_mut()) {
+            epochs.tell(&display);
+        }
         if watched.iter().all(|watched| watched.over.is_some()) {
-            for epochs in watched.iter_mut().filter_map(|watched| watched.epochs.as_mut()) {
-                epochs.tell(&display);
-            }
             return Ok(watched.into_iter().filter_map(|watched| watched.over).collect());
         }
         if interrupt.came() {

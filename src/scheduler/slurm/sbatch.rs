@@ -73,9 +73,18 @@ pub(super) fn test(slurm: &Slurm, plan: &Plan, script: &str) -> Result<String, S
         .stdin(script.as_bytes().to_vec());
     let output = tool.run().map_err(|source| SchedulerError::Unreachable { scheduler: NAME, source })?;
     if output.status.success() {
-        return Ok(output.stderr.trim().trim_start_matches("sbatch: ").to_owned());
+        return Ok(verdict(&output.stderr));
     }
     Err(refusal(output))
+}
+
+/// `sbatch: Job 23 to start at ..`: the id is of no job, so it is left out.
+fn verdict(said: &str) -> String {
+    let said = said.trim().trim_start_matches("sbatch: ");
+    match said.split_once(" to start at ") {
+        Some((_, rest)) => format!("it would start at {rest}"),
+        None => said.to_owned(),
+    }
 }
 
 /// `sbatch` waits half a minute and more for a `SLURM_CONF` that is not there (22.05), and then nobody could say whether
