@@ -10,7 +10,7 @@ use crate::job::{JobState, RunId, SchedulerKind};
 use crate::record::{NodeRecord, QueueEntry, RunRecord, Status, decode_segment, resolve};
 use crate::rundir::{Reading, RunDir, RunDirError, StateDir};
 use crate::scheduler::JobRef;
-use crate::store::{Filter, Found, Segment, Store, StoreError, Writer};
+use crate::store::{Filter, Found, RunRow, Segment, Store, StoreError, Writer};
 
 /// A run as just seen.
 #[derive(Debug, Clone)]
@@ -96,10 +96,20 @@ impl<'a> Tracker<'a> {
     /// The run that `text` means, for verbs that act on runs that are not over: of several runs of one name that which goes
     /// on, and none of them where that is not clear.
     pub(crate) fn find_going_on(&mut self, text: &str) -> Result<RunId, Error> {
-        self.refresh_unfinished(false)?;
+        self.discover()?;
         let states = vec![JobState::Pending, JobState::Running, JobState::Suspended];
         let filter = Filter { name: Some(text.to_owned()), states, since_ms: None };
-        let rows = self.store.list(6, &filter)?;
+        let mut rows = self.store.list(100, &filter)?;
+        // The index may be old: where it leaves a choice, the schedulers are asked, with one question.
+        let is_newest = |row: &RunRow| {
+            self.store.find(text).is_ok_and(|found| found == Found::One(row.record.run_id.clone()))
+        };
+        let is_clear = rows.is_empty() || rows.len() == 1 && is_newest(&rows[0]);
+        if !is_clear {
+            let run_ids: Vec<RunId> = rows.into_iter().map(|row| row.record.run_id).collect();
+            self.refresh(&run_ids, false)?;
+            rows = self.store.list(6, &filter)?;
+        }
         match &rows[..] {
             [] => self.find(text),
             [one] => Ok(one.record.run_id.clone()),
