@@ -98,7 +98,7 @@ impl<'a> Tracker<'a> {
     pub(crate) fn find_going_on(&mut self, text: &str) -> Result<RunId, Error> {
         self.discover()?;
         let states = vec![JobState::Pending, JobState::Running, JobState::Suspended];
-        let filter = Filter { name: Some(text.to_owned()), states, since_ms: None };
+        let filter = Filter { name: Some(text.to_owned()), states };
         let mut rows = self.store.list(100, &filter)?;
         // The index may be old: where it leaves a choice, the schedulers are asked, with one question.
         let is_newest = |row: &RunRow| {
@@ -266,15 +266,20 @@ impl<'a> Tracker<'a> {
             JobState::Unknown => JobState::Running,
             state => state,
         });
+        let known = status.as_ref().filter(|status| status.state.is_final());
         QueueEntry {
             job_id: job.job_id.clone(),
             state,
-            raw_state: status.and_then(|status| status.raw_state).unwrap_or_default(),
-            reason: Some("its scheduler gives no answer".to_owned()),
+            raw_state: status.as_ref().and_then(|status| status.raw_state.clone()).unwrap_or_default(),
+            // What is over has its own reason and times.
+            reason: known.map_or_else(
+                || Some("its scheduler gives no answer".to_owned()),
+                |known| known.reason.clone(),
+            ),
             submitted_at_ms: None,
-            started_at_ms: None,
-            ended_at_ms: None,
-            exit: None,
+            started_at_ms: known.and_then(|known| known.started_at_ms),
+            ended_at_ms: known.and_then(|known| known.ended_at_ms),
+            exit: known.and_then(|known| known.exit),
             nodes: None,
         }
     }

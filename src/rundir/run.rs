@@ -70,14 +70,6 @@ impl RunDir {
         }
     }
 
-    /// Reads the batch script as it was handed over. Bytes that are not UTF-8 are replaced.
-    ///
-    /// # Errors
-    /// As [`RunDir::read_run`].
-    pub fn read_script(&self) -> Result<String, RunDirError> {
-        Ok(String::from_utf8_lossy(&self.dir.read("job.sh", MAX_RUN_FILE)?).into_owned())
-    }
-
     /// Reads the plan, JSON text.
     ///
     /// # Errors

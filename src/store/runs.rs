@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use rusqlite::types::Type;
 use rusqlite::{Params, Row, params};
 
+use super::integer;
 use super::open::{Store, StoreError};
-use super::{integer, optional};
 use crate::job::{JobId, JobState, RunId, SchedulerKind, Workload};
 use crate::record::{ExitStatus, RunRecord, Status};
 
@@ -26,8 +26,6 @@ pub struct Filter {
     pub name: Option<String>,
     /// Only those in one of these states; empty for any.
     pub states: Vec<JobState>,
-    /// Only those submitted at this time or later, in Unix milliseconds UTC.
-    pub since_ms: Option<u64>,
 }
 
 /// What somebody meant by a name.
@@ -54,12 +52,11 @@ impl Store {
         // A `+` keeps a column from being looked up: the order by time is worth more.
         let sql = format!(
             "SELECT {COLUMNS} FROM run
-             WHERE submitted_at_ms >= ?2 AND (?3 IS NULL OR +name = ?3) AND (?4 = '' OR instr(?4, ' ' || state || ' '))
+             WHERE (?2 IS NULL OR +name = ?2) AND (?3 = '' OR instr(?3, ' ' || state || ' '))
              ORDER BY submitted_at_ms DESC, run_id DESC LIMIT ?1"
         );
         let states: String = filter.states.iter().map(|state| format!(" {state} ")).collect();
-        let since = optional(filter.since_ms).unwrap_or(i64::MIN);
-        self.rows(&sql, params![integer(limit as u64), since, filter.name, states], run_row)
+        self.rows(&sql, params![integer(limit as u64), filter.name, states], run_row)
     }
 
     /// One run.

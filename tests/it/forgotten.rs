@@ -79,6 +79,20 @@ fn controller_that_is_down_ends_no_run() {
 }
 
 #[test]
+fn controller_that_is_down_changes_nothing_of_a_run_that_is_over() {
+    let env = TestEnv::new();
+    let id = submitted(&env);
+    let _ = queue_says(&env, "CANCELLED");
+    let before = env.show(&id)["status"].clone();
+    let _ = env
+        .fake("squeue")
+        .stdout("")
+        .stderr("slurm_load_jobs error: Unable to contact slurm controller\n")
+        .code(1);
+    assert_eq!(env.show(&id)["status"], before);
+}
+
+#[test]
 fn run_whose_files_are_gone_hides_no_other() {
     let env = TestEnv::new();
     let gone = submitted(&env);

@@ -15,7 +15,7 @@ use crate::units::display_seconds;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
-    let filter = Filter { name: args.name.clone(), states: states(args.state.as_deref())?, since_ms: None };
+    let filter = Filter { name: args.name.clone(), states: states(args.state.as_deref())? };
     let mut tracker = match Tracker::open(session) {
         // Nothing was submitted yet: that is an answer, not a failure.
         Err(error) if error.kind == Kind::Missing => {

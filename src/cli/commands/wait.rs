@@ -119,22 +119,23 @@ pub(crate) fn until_over(
     let only_local = watched.iter().all(|watched| watched.local);
     let mut pause = if only_local { LOCAL_PAUSE } else { FIRST_PAUSE };
     let mut ask_at = begun;
+    // The state comes first; of runs that are over already no epochs are told at all.
+    let mut is_first = true;
     loop {
+        if !is_first {
+            tell_epochs(&mut watched, &display);
+        }
         if Instant::now() >= ask_at {
-            let first = ask_at <= begun;
             ask(tracker, &mut watched, &mut display, begun)?;
-            if first && watched.iter().all(|watched| watched.over.is_some()) {
-                return Ok(watched.into_iter().filter_map(|watched| watched.over).collect());
-            }
             if !only_local {
                 pause = pause.mul_f64(1.3).min(LONGEST_PAUSE);
             }
             ask_at = Instant::now() + pause;
         }
-        for epochs in watched.iter_mut().filter_map(|watched| watched.epochs.as_mut()) {
-            epochs.tell(&display);
-        }
         if watched.iter().all(|watched| watched.over.is_some()) {
+            if !is_first {
+                tell_epochs(&mut watched, &display);
+            }
             return Ok(watched.into_iter().filter_map(|watched| watched.over).collect());
         }
         if interrupt.came() {
@@ -145,7 +146,14 @@ pub(crate) fn until_over(
             let error = Error::new(Kind::TryAgain, "the runs are not over within the time given");
             return Err(error.hinted("they go on; wait again, or look with `dlrun list`"));
         }
+        is_first = false;
         std::thread::sleep(LOCAL_PAUSE.min(Duration::from_millis(100)));
+    }
+}
+
+fn tell_epochs(watched: &mut [Watched], display: &Display) {
+    for epochs in watched.iter_mut().filter_map(|watched| watched.epochs.as_mut()) {
+        epochs.tell(display);
     }
 }
 

@@ -58,7 +58,8 @@ fn wait_and_run(
     session: Option<Pid>,
 ) -> Result<(), SchedulerError> {
     let place = Place::take(ticket, run_dir)?;
-    let mut told = false;
+    // A short first pause: mostly it is our turn at once.
+    let mut pause = Duration::from_millis(10);
     let machine = loop {
         if place.is_first()
             && let Some(lock) = lock_machine(&ticket.lock_dir, &ticket.queue_dir)?
@@ -66,8 +67,8 @@ fn wait_and_run(
             break lock;
         }
         // Asked by a file too: whoever cancelled us before we could be signalled left it.
-        let cancelled = signals.wait(Duration::from_millis(if told { 100 } else { 10 })) == Event::Cancel;
-        told = true;
+        let cancelled = signals.wait(pause) == Event::Cancel;
+        pause = Duration::from_millis(100);
         if cancelled || Ticket::is_cancel_asked(run_dir) {
             ticket.end = Some(End::Cancelled);
             end(ticket);
