@@ -2,8 +2,8 @@
 //!
 //! Directives stand one on a line before any shell; everything from the user comes after them inside single quotes,
 //! where a shell interprets nothing. The script's own variables begin with `dlrun_`, so that none of the user's or the
-//! site's is lost, and its own programs are found whatever the job makes of `PATH`. It needs bash and coreutils, and dlrun only for the record: where it is
-//! missing, the bare command runs.
+//! site's is lost, and its own programs are found whatever the job makes of `PATH`. It needs bash and coreutils, and dlrun
+//! only for the record: where it is missing, the bare command runs.
 
 use std::fmt::Write as _;
 
