@@ -3,6 +3,9 @@
 //!
 //! Counters are kept cumulative, as read; everything else is derived on reading. What could not be read is `None`, never 0.
 
+mod column;
+mod event;
+mod gpu;
 mod node;
 mod run;
 mod sample;
@@ -11,10 +14,15 @@ mod status;
 mod timing;
 mod usage;
 
+pub use column::SeriesError;
+pub use event::{Event, EventKind};
+pub use gpu::{GpuFacts, GpuUsage};
 pub use node::{Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, WatcherCost};
 pub use run::{RunRecord, Sentinel};
-pub use sample::{COLUMNS, Column, ColumnKind, Sample};
-pub use series::{MAX_SEGMENT_BYTES, MAX_SEGMENT_SAMPLES, SeriesError, decode_segment, encode_segment};
+pub use sample::{
+    COLUMNS, Column, ColumnKind, GPU_COLUMNS, GpuReading, PROCESS_COLUMNS, ProcessReading, Sample,
+};
+pub use series::{MAX_SEGMENT_BYTES, MAX_SEGMENT_SAMPLES, decode_segment, encode_segments};
 pub use status::{Outcome, QueueEntry, Status, resolve};
 pub use timing::{Epoch, MAX_EPOCHS_KEPT, Progress, StepMark, Throughput};
 pub use usage::{EpochSummary, Usage, summarise_epochs};

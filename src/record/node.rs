@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ExitStatus, Progress, Usage};
+use super::{Event, ExitStatus, GpuUsage, Progress, Usage};
 use crate::job::{JobId, RunId};
 
 /// The key of a measurement: no two readings of different origin share it.
@@ -71,7 +71,7 @@ pub struct HostFacts {
     pub omp_num_threads: Option<String>,
 }
 
-/// What watching cost, measured by the watcher on itself.
+/// What watching cost, measured by the watcher on itself; with the node daemon, by the watcher and the daemon's share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct WatcherCost {
     /// CPU time of the watcher, in microseconds.
@@ -120,6 +120,15 @@ pub struct NodeRecord {
     pub missing: Vec<Missing>,
     /// What watching cost.
     pub watcher: WatcherCost,
+    /// The cgroup whose totals the samples are, relative to the root of its hierarchy; `None`: sums over the processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// The GPUs of the run on this node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuUsage>,
+    /// What happened, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
 }
 
 impl NodeRecord {

@@ -1,4 +1,6 @@
-//! One reading of a run's resources on one node.
+//! One reading of a run's resources on one node: of the run as a whole, of its GPUs and of its processes.
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -6,97 +8,242 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnKind {
-    /// Only grows; a rate is the difference of two readings over their distance in time.
+    /// Only grows; a rate is the difference of two readings over their distance in time. Where it falls, its source began
+    /// anew (a driver that was loaded again).
     Counter,
     /// Stands for itself.
     Gauge,
+    /// A set of bits.
+    Mask,
 }
 
-/// Name and meaning of one value of a [`Sample`]. The unit is the name's suffix.
+/// Name and meaning of one value of a reading. The unit is the name's suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
     /// Name with its unit, as in the index and the exports.
     pub name: &'static str,
-    /// Counter or gauge.
+    /// Counter, gauge or mask.
     pub kind: ColumnKind,
 }
 
-/// The columns of a sample, in the order of [`Sample::values`]. A new one is appended, never inserted.
-pub const COLUMNS: [Column; 8] = [
-    Column { name: "cpu_user_us", kind: ColumnKind::Counter },
-    Column { name: "cpu_system_us", kind: ColumnKind::Counter },
-    Column { name: "mem_rss_bytes", kind: ColumnKind::Gauge },
-    Column { name: "mem_shmem_bytes", kind: ColumnKind::Gauge },
-    Column { name: "io_read_bytes", kind: ColumnKind::Counter },
-    Column { name: "io_write_bytes", kind: ColumnKind::Counter },
-    Column { name: "processes", kind: ColumnKind::Gauge },
-    Column { name: "threads", kind: ColumnKind::Gauge },
-];
+/// Makes a structure of optional numbers, the list of its columns and the way from one to the other.
+macro_rules! reading {
+    (
+        $(#[$about:meta])*
+        $name:ident, $columns:ident: $columns_about:literal,
+        before { $($(#[$before_doc:meta])* $before:ident: $before_type:ty,)* }
+        columns { $($(#[$doc:meta])* $field:ident: $kind:ident,)* }
+        after { $($(#[$after_doc:meta])* $after:ident: $after_type:ty,)* }
+    ) => {
+        #[doc = $columns_about]
+        pub const $columns: [Column; [$(stringify!($field)),*].len()] =
+            [$(Column { name: stringify!($field), kind: ColumnKind::$kind }),*];
 
-/// One reading, cumulative and as read. `None`: could not be read (the node record says why), or was not due: what is
-/// costly to read is read less often.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sample {
-    /// When it was read, in Unix milliseconds UTC.
-    pub at_ms: u64,
-    /// CPU time in user mode of all processes of the run, ended ones included, in microseconds.
-    pub cpu_user_us: Option<u64>,
-    /// CPU time in the kernel, likewise.
-    pub cpu_system_us: Option<u64>,
-    /// Resident memory, summed over the processes: pages shared between them count more than once.
-    pub mem_rss_bytes: Option<u64>,
-    /// The part of the resident memory that is shared memory (`/dev/shm`, shared mappings).
-    pub mem_shmem_bytes: Option<u64>,
-    /// Bytes read from storage (`read_bytes` of `/proc/PID/io`), ended processes included.
-    pub io_read_bytes: Option<u64>,
-    /// Bytes written to storage (`write_bytes` of `/proc/PID/io`), likewise.
-    pub io_write_bytes: Option<u64>,
-    /// Live processes.
-    pub processes: Option<u64>,
-    /// Live threads.
-    pub threads: Option<u64>,
+        $(#[$about])*
+        pub struct $name {
+            $($(#[$before_doc])* pub $before: $before_type,)*
+            $($(#[$doc])* pub $field: Option<u64>,)*
+            $($(#[$after_doc])* pub $after: $after_type,)*
+        }
+
+        impl $name {
+            /// The values in the order of the columns.
+            #[must_use]
+            pub fn values(&self) -> [Option<u64>; $columns.len()] {
+                [$(self.$field),*]
+            }
+
+            /// Puts values in, in the order of the columns.
+            pub fn set_values(&mut self, values: [Option<u64>; $columns.len()]) {
+                [$(self.$field),*] = values;
+            }
+        }
+    };
+}
+
+reading! {
+    /// One reading, cumulative and as read. `None`: could not be read (the node record says why), or was not due: what is
+    /// costly to read is read less often.
+    ///
+    /// Of the run are: CPU time, memory, I/O, processes, `psi_`. Of the whole node, other jobs included, are: `node_`.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    Sample,
+    COLUMNS: "The columns of a sample, in the order of [`Sample::values`]. A new one is appended, never inserted.",
+    before {
+        /// When it was read, in Unix milliseconds UTC.
+        at_ms: u64,
+    }
+    columns {
+        /// CPU time in user mode of all processes of the run, ended ones included, in microseconds.
+        cpu_user_us: Counter,
+        /// CPU time in the kernel, likewise.
+        cpu_system_us: Counter,
+        /// Resident memory, summed over the processes: pages shared between them count more than once.
+        mem_rss_bytes: Gauge,
+        /// Shared memory: `/dev/shm`, shared mappings. Of the cgroup where there is one, else the resident part of the
+        /// processes'.
+        mem_shmem_bytes: Gauge,
+        /// Bytes read from storage, ended processes included.
+        io_read_bytes: Counter,
+        /// Bytes written to storage, likewise.
+        io_write_bytes: Counter,
+        /// Live processes.
+        processes: Gauge,
+        /// Live threads.
+        threads: Gauge,
+        /// Time that the run was kept from running by its CPU quota, in microseconds.
+        cpu_throttled_us: Counter,
+        /// Anonymous memory of the cgroup: heaps, stacks.
+        mem_anon_bytes: Gauge,
+        /// File pages of the cgroup: page cache, mapped files, shared memory. Most of it can be dropped.
+        mem_file_bytes: Gauge,
+        /// The most memory that the cgroup ever had, by the kernel's own account; page cache is in it.
+        mem_peak_bytes: Gauge,
+        /// Processes that the kernel killed for want of memory.
+        mem_oom_kills: Counter,
+        /// Time in which some task of the run waited for a CPU, in microseconds (pressure stall information).
+        psi_cpu_some_us: Counter,
+        /// Time in which some task waited for memory.
+        psi_mem_some_us: Counter,
+        /// Time in which all tasks waited for memory.
+        psi_mem_full_us: Counter,
+        /// Time in which some task waited for I/O.
+        psi_io_some_us: Counter,
+        /// Time in which all tasks waited for I/O.
+        psi_io_full_us: Counter,
+        /// As `psi_cpu_some_us`, of the node.
+        node_psi_cpu_some_us: Counter,
+        /// As `psi_mem_some_us`, of the node.
+        node_psi_mem_some_us: Counter,
+        /// As `psi_mem_full_us`, of the node.
+        node_psi_mem_full_us: Counter,
+        /// As `psi_io_some_us`, of the node.
+        node_psi_io_some_us: Counter,
+        /// As `psi_io_full_us`, of the node.
+        node_psi_io_full_us: Counter,
+        /// Bytes received by the node's network interfaces, loopback left out.
+        node_net_rx_bytes: Counter,
+        /// Bytes sent by them.
+        node_net_tx_bytes: Counter,
+    }
+    after {
+        /// The GPUs of the run, each once.
+        gpus: Vec<GpuReading>,
+        /// Processes of the run that were looked at one by one; less often than the rest, and not all of many.
+        commands: Vec<ProcessReading>,
+    }
+}
+
+reading! {
+    /// One GPU as NVML shows it. `None`: the GPU, its mode or its driver does not say; that is not 0.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    GpuReading,
+    GPU_COLUMNS: "The columns of a GPU, in the order of [`GpuReading::values`]. A new one is appended, never inserted.",
+    before {
+        /// Its UUID, `GPU-…` or `MIG-…`: indices differ between a job and the node.
+        uuid: Arc<str>,
+    }
+    columns {
+        /// Share of the time in which any kernel ran, in percent. Not the use of its processors.
+        utilisation_percent: Gauge,
+        /// Share of the time in which its memory was read or written, in percent.
+        mem_utilisation_percent: Gauge,
+        /// Memory in use, by anybody.
+        mem_used_bytes: Gauge,
+        /// Power drawn, in milliwatts; an average over a second on most.
+        power_milliwatts: Gauge,
+        /// Energy since the driver was loaded, in millijoules.
+        energy_millijoules: Counter,
+        /// Temperature of the chip, in degrees Celsius.
+        temperature_celsius: Gauge,
+        /// Clock of the streaming multiprocessors, in MHz.
+        sm_clock_mhz: Gauge,
+        /// Clock of the memory, in MHz.
+        mem_clock_mhz: Gauge,
+        /// Why the clocks are not higher: `nvmlClocksEventReason…` bits.
+        throttle_reasons: Mask,
+        /// Bytes sent over PCIe.
+        pcie_tx_bytes: Counter,
+        /// Bytes received over PCIe.
+        pcie_rx_bytes: Counter,
+        /// Bytes sent over all NVLinks.
+        nvlink_tx_bytes: Counter,
+        /// Bytes received over all NVLinks.
+        nvlink_rx_bytes: Counter,
+        /// Memory errors that were corrected, since the driver was loaded.
+        ecc_corrected: Counter,
+        /// Memory errors that were not.
+        ecc_uncorrected: Counter,
+        /// XID errors seen since watching began.
+        xid_errors: Counter,
+        /// Processes of the run that compute on it.
+        run_processes: Gauge,
+        /// Memory that those hold.
+        run_mem_bytes: Gauge,
+        /// Use of the streaming multiprocessors by those, in percent.
+        run_sm_percent: Gauge,
+        /// Cycles in which a streaming multiprocessor was busy, in hundredths of a percent (GPM; Hopper and later).
+        gpm_sm_basis_points: Gauge,
+        /// Warps that were resident of those possible, likewise.
+        gpm_occupancy_basis_points: Gauge,
+        /// Cycles in which a tensor unit was busy, likewise.
+        gpm_tensor_basis_points: Gauge,
+        /// Memory bandwidth used of that possible, likewise.
+        gpm_dram_basis_points: Gauge,
+    }
+    after {}
+}
+
+reading! {
+    /// One process. Its name is the kernel's short one; arguments and environment are never read.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    ProcessReading,
+    PROCESS_COLUMNS: "The columns of a process, in the order of [`ProcessReading::values`]. New ones are appended.",
+    before {
+        /// Its pid.
+        pid: u32,
+        /// When it was started, in clock ticks since boot: with the pid this names it.
+        start_time_ticks: u64,
+        /// Its command name (`comm`), 15 bytes at most.
+        name: Arc<str>,
+    }
+    columns {
+        /// CPU time of it and of the children it waited for, in microseconds.
+        cpu_us: Counter,
+        /// Resident memory.
+        mem_rss_bytes: Gauge,
+        /// Bytes read from storage.
+        io_read_bytes: Counter,
+        /// Bytes written to storage.
+        io_write_bytes: Counter,
+    }
+    after {}
 }
 
 impl Sample {
-    /// The values in the order of [`COLUMNS`].
-    #[must_use]
-    pub fn values(&self) -> [Option<u64>; COLUMNS.len()] {
-        [
-            self.cpu_user_us,
-            self.cpu_system_us,
-            self.mem_rss_bytes,
-            self.mem_shmem_bytes,
-            self.io_read_bytes,
-            self.io_write_bytes,
-            self.processes,
-            self.threads,
-        ]
-    }
-
     /// Builds a sample from a time and values in the order of [`COLUMNS`].
     #[must_use]
     pub fn from_values(at_ms: u64, values: [Option<u64>; COLUMNS.len()]) -> Self {
-        let [
-            cpu_user_us,
-            cpu_system_us,
-            mem_rss_bytes,
-            mem_shmem_bytes,
-            io_read_bytes,
-            io_write_bytes,
-            processes,
-            threads,
-        ] = values;
-        Self {
-            at_ms,
-            cpu_user_us,
-            cpu_system_us,
-            mem_rss_bytes,
-            mem_shmem_bytes,
-            io_read_bytes,
-            io_write_bytes,
-            processes,
-            threads,
-        }
+        let mut sample = Self { at_ms, ..Self::default() };
+        sample.set_values(values);
+        sample
+    }
+
+    /// Memory that the run needs, as far as one sample shows it: what its processes hold, or what its cgroup holds and
+    /// cannot drop.
+    #[must_use]
+    pub fn mem_used_bytes(&self) -> Option<u64> {
+        let of_cgroup =
+            self.mem_anon_bytes.map(|anon| anon.saturating_add(self.mem_shmem_bytes.unwrap_or(0)));
+        self.mem_rss_bytes.max(of_cgroup)
+    }
+}
+
+impl GpuReading {
+    /// A reading of the GPU `uuid` that says nothing yet.
+    #[must_use]
+    pub fn of(uuid: Arc<str>) -> Self {
+        Self { uuid, ..Self::default() }
     }
 }
 
@@ -109,6 +256,18 @@ mod tests {
         let values = std::array::from_fn(|i| Some(i as u64 + 1));
         let sample = Sample::from_values(7, values);
         assert_eq!(sample.values(), values);
-        assert_eq!(sample.threads, Some(8));
+        assert_eq!((sample.threads, COLUMNS[7].name), (Some(8), "threads"));
+        let mut gpu = GpuReading::of("GPU-1".into());
+        gpu.set_values(std::array::from_fn(|i| Some(i as u64)));
+        assert_eq!((gpu.energy_millijoules, GPU_COLUMNS[4].name), (Some(4), "energy_millijoules"));
+    }
+
+    #[test]
+    fn memory_in_use_is_the_larger_view() {
+        let seen = Sample { mem_rss_bytes: Some(7), ..Sample::default() };
+        assert_eq!(seen.mem_used_bytes(), Some(7));
+        let both = Sample { mem_anon_bytes: Some(6), mem_shmem_bytes: Some(5), ..seen };
+        assert_eq!(both.mem_used_bytes(), Some(11));
+        assert_eq!(Sample::default().mem_used_bytes(), None);
     }
 }

@@ -1,12 +1,13 @@
 //! Blocks of samples as bytes: the immutable segments beside a node record.
 //!
-//! # Format, version 1
+//! # Format, version 2
 //!
 //! A *varint* is an unsigned LEB128 of at most 10 bytes; *zigzag* maps the signed 0, -1, 1, -2 … to 0, 1, 2, 3 …
 //! All arithmetic on values is modulo 2^64.
 //!
 //! ```text
-//! segment  := "dlrs" version:u8=1 samples:varint columns:varint entry*columns payload*columns crc:u32le
+//! segment  := "dlrs" version:u8=2 body_length:varint zstd(body) crc:u32le
+//! body     := samples:varint columns:varint entry*columns payload*columns
 //! entry    := length:varint name:bytes payload_length:varint
 //! payload  := presence [coding:u8 scale:varint first:varint step*]
 //! presence := 0            every sample has a value
@@ -16,160 +17,124 @@
 //!           | 0:varint more:varint      with zero runs: 1 + more steps of 0
 //! ```
 //!
-//! `crc` is the CRC-32 (IEEE) of all bytes before it. One column is named `at_ms` and has a value for every sample; the
-//! others are named as in [`COLUMNS`], in any order. A reader skips columns it does not know by their length and takes
-//! those it misses as absent. `scale` is the greatest common divisor of the differences between neighbouring present
-//! values (at least 1). Bit 0 of `coding` chooses what the steps are, bit 1 whether runs of zeros are folded:
+//! `crc` is the CRC-32 (IEEE) of all bytes before it. `body_length` is that of the body before zstd (RFC 8878). Version 1 is
+//! `"dlrs" 1 body crc`, without zstd and without GPUs and processes.
+//!
+//! One column is named `at_ms` and has a value for every sample; the others are named as in [`COLUMNS`],
+//! `gpu/UUID/COLUMN` as in [`GPU_COLUMNS`] and `process/PID/START/COLUMN/NAME` as in [`PROCESS_COLUMNS`], in any order. START
+//! is in clock ticks since boot. A reader skips columns it does not know by their length and takes those it misses as absent;
+//! a GPU or process without any value in a sample is not in that sample. `scale` is the greatest common divisor of the
+//! differences between neighbouring present values (at least 1). Bit 0 of `coding` chooses what the steps are, bit 1 whether
+//! runs of zeros are folded:
 //!
 //! * bit 0 clear: `value[k] = value[k-1] + scale * step[k]`;
 //! * bit 0 set: `d[k] = d[k-1] + step[k]`, `d[0] = 0`, `value[k] = value[k-1] + scale * d[k]`.
 //!
 //! There is one step fewer than present values. The writer tries the four codings and keeps the shortest.
 
-use super::{COLUMNS, Sample};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-/// Samples that one segment holds at most. So many fit into [`MAX_SEGMENT_BYTES`] whatever their values.
+use super::column::{Reader, SeriesError, damaged, decode_column, encode_column, put_varint};
+use super::{COLUMNS, Column, GPU_COLUMNS, GpuReading, PROCESS_COLUMNS, ProcessReading, Sample};
+
+/// Samples that one segment holds at most.
 pub const MAX_SEGMENT_SAMPLES: usize = 4096;
 /// Bytes of a segment at most; a longer one is refused unread.
 pub const MAX_SEGMENT_BYTES: usize = 512 * 1024;
 
 const MAGIC: &[u8; 4] = b"dlrs";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const TIME: &str = "at_ms";
+/// The body of a segment at most, before compression.
+const MAX_BODY_BYTES: usize = 4 << 20;
 /// What a reader accepts; above [`MAX_SEGMENT_SAMPLES`] so that a later writer may raise that.
 const MAX_SAMPLES_READ: usize = 65_536;
-const MAX_COLUMNS_READ: usize = 1024;
-const SECOND_ORDER: u8 = 1;
-const ZERO_RUNS: u8 = 2;
+const MAX_COLUMNS: usize = 4096;
+const MAX_CELLS_READ: usize = 4 << 20;
+/// zstd's own default: level 9 saves 2 % and takes four times as long.
+const LEVEL: i32 = 3;
 
-/// Bytes that are no segment.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SeriesError(String);
-
-fn damaged<T>(what: &str) -> Result<T, SeriesError> {
-    Err(SeriesError(format!("not a series segment: {what}")))
+/// Encodes samples as one segment, or as several where one may not hold them.
+#[must_use]
+pub fn encode_segments(samples: &[Sample]) -> Vec<Vec<u8>> {
+    if samples.is_empty() {
+        return Vec::new();
+    }
+    if samples.len() <= MAX_SEGMENT_SAMPLES
+        && let Some(bytes) = encode_segment(samples)
+    {
+        return vec![bytes];
+    }
+    let (first, second) = samples.split_at(samples.len() / 2);
+    if first.is_empty() {
+        // One sample that does not fit: nothing that we read is so large.
+        return Vec::new();
+    }
+    [encode_segments(first), encode_segments(second)].concat()
 }
 
-/// Encodes samples. At most [`MAX_SEGMENT_SAMPLES`] of them fit; the caller splits longer series, what is beyond is left
-/// out.
-#[must_use]
-pub fn encode_segment(samples: &[Sample]) -> Vec<u8> {
-    debug_assert!(samples.len() <= MAX_SEGMENT_SAMPLES, "the caller splits");
-    let samples = &samples[..samples.len().min(MAX_SEGMENT_SAMPLES)];
-    let times: Vec<_> = samples.iter().map(|sample| Some(sample.at_ms)).collect();
-    let mut payloads = vec![(TIME, encode_column(&times))];
-    for (index, column) in COLUMNS.iter().enumerate() {
-        let values: Vec<_> = samples.iter().map(|sample| sample.values()[index]).collect();
-        payloads.push((column.name, encode_column(&values)));
+/// Encodes samples as one segment; `None` where they do not fit.
+fn encode_segment(samples: &[Sample]) -> Option<Vec<u8>> {
+    let payloads = payloads(samples);
+    let mut body = Vec::new();
+    put_varint(&mut body, samples.len() as u64);
+    put_varint(&mut body, payloads.len() as u64);
+    for (name, payload) in &payloads {
+        put_varint(&mut body, name.len() as u64);
+        body.extend_from_slice(name.as_bytes());
+        put_varint(&mut body, payload.len() as u64);
+    }
+    for (_, payload) in &payloads {
+        body.extend_from_slice(payload);
+    }
+    if payloads.len() > MAX_COLUMNS || body.len() > MAX_BODY_BYTES {
+        return None;
     }
     let mut bytes = MAGIC.to_vec();
     bytes.push(VERSION);
-    put_varint(&mut bytes, samples.len() as u64);
-    put_varint(&mut bytes, payloads.len() as u64);
-    for (name, payload) in &payloads {
-        put_varint(&mut bytes, name.len() as u64);
-        bytes.extend_from_slice(name.as_bytes());
-        put_varint(&mut bytes, payload.len() as u64);
-    }
-    for (_, payload) in &payloads {
-        bytes.extend_from_slice(payload);
-    }
+    put_varint(&mut bytes, body.len() as u64);
+    bytes.extend(zstd::bulk::compress(&body, LEVEL).ok()?);
     let crc = crc32fast::hash(&bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
-    bytes
+    (bytes.len() <= MAX_SEGMENT_BYTES).then_some(bytes)
 }
 
-fn encode_column(values: &[Option<u64>]) -> Vec<u8> {
-    let present: Vec<u64> = values.iter().copied().flatten().collect();
-    let mut payload = encode_presence(values, present.len());
-    let Some(first) = present.first() else { return payload };
-    let differences: Vec<i64> =
-        present.windows(2).map(|pair| signed(pair[1].wrapping_sub(pair[0]))).collect();
-    let scale = common_divisor(&differences);
-    let steps: Vec<i64> = differences.iter().map(|difference| difference / scale).collect();
-    let mut previous = 0_i64;
-    let second: Vec<i64> =
-        steps.iter().map(|step| step.wrapping_sub(std::mem::replace(&mut previous, *step))).collect();
-    let candidates = [
-        (0, encode_steps(&steps, false)),
-        (ZERO_RUNS, encode_steps(&steps, true)),
-        (SECOND_ORDER, encode_steps(&second, false)),
-        (SECOND_ORDER | ZERO_RUNS, encode_steps(&second, true)),
-    ];
-    let shortest = candidates.into_iter().min_by_key(|(_, steps)| steps.len());
-    let (coding, steps) = shortest.unwrap_or_default();
-    payload.push(coding);
-    put_varint(&mut payload, scale.unsigned_abs());
-    put_varint(&mut payload, *first);
-    payload.extend_from_slice(&steps);
-    payload
-}
-
-fn encode_presence(values: &[Option<u64>], present: usize) -> Vec<u8> {
-    if present == values.len() {
-        return vec![0];
+/// The columns of a block of samples, by name, encoded. Those without any value are left out, but for the time.
+fn payloads(samples: &[Sample]) -> Vec<(String, Vec<u8>)> {
+    let times: Vec<_> = samples.iter().map(|sample| Some(sample.at_ms)).collect();
+    let mut payloads = vec![(TIME.to_owned(), encode_column(&times))];
+    let mut add = |name: &dyn Fn() -> String, values: &[Option<u64>]| {
+        if values.iter().any(Option::is_some) {
+            payloads.push((name(), encode_column(values)));
+        }
+    };
+    let rows: Vec<_> = samples.iter().map(Sample::values).collect();
+    for (index, column) in COLUMNS.iter().enumerate() {
+        let values: Vec<_> = rows.iter().map(|row| row[index]).collect();
+        add(&|| column.name.to_owned(), &values);
     }
-    if present == 0 {
-        return vec![1];
-    }
-    let mut bytes = vec![0; 1 + values.len().div_ceil(8)];
-    bytes[0] = 2;
-    for (index, _) in values.iter().enumerate().filter(|(_, value)| value.is_some()) {
-        bytes[1 + index / 8] |= 1 << (index % 8);
-    }
-    bytes
-}
-
-fn encode_steps(steps: &[i64], zero_runs: bool) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(steps.len() * 2);
-    let mut index = 0;
-    while index < steps.len() {
-        put_varint(&mut bytes, zigzag(steps[index]));
-        index += 1;
-        if zero_runs && steps[index - 1] == 0 {
-            let more = steps[index..].iter().take_while(|step| **step == 0).count();
-            put_varint(&mut bytes, more as u64);
-            index += more;
+    let (mut gpus, mut processes) = (Table::new(samples.len()), Table::new(samples.len()));
+    for (row, sample) in samples.iter().enumerate() {
+        sample.gpus.iter().for_each(|gpu| gpus.put_row(gpu.uuid.clone(), row, gpu.values()));
+        for process in &sample.commands {
+            let key = (process.pid, process.start_time_ticks, process.name.clone());
+            processes.put_row(key, row, process.values());
         }
     }
-    bytes
-}
-
-/// The greatest common divisor of all of them, at least 1 and at most `i64::MAX`.
-fn common_divisor(differences: &[i64]) -> i64 {
-    let divisor = differences.iter().fold(0, |divisor, difference| {
-        let (mut a, mut b) = (divisor, difference.unsigned_abs());
-        while b != 0 {
-            (a, b) = (b, a % b);
+    for (uuid, rows) in &gpus.things {
+        for (index, column) in GPU_COLUMNS.iter().enumerate() {
+            let values: Vec<_> = rows.iter().map(|row| row[index]).collect();
+            add(&|| format!("gpu/{uuid}/{}", column.name), &values);
         }
-        a
-    });
-    i64::try_from(divisor).unwrap_or(1).max(1)
-}
-
-fn signed(bits: u64) -> i64 {
-    i64::from_ne_bytes(bits.to_ne_bytes())
-}
-
-fn unsigned(bits: i64) -> u64 {
-    u64::from_ne_bytes(bits.to_ne_bytes())
-}
-
-fn zigzag(value: i64) -> u64 {
-    unsigned((value << 1) ^ (value >> 63))
-}
-
-fn unzigzag(code: u64) -> i64 {
-    signed(code >> 1) ^ -signed(code & 1)
-}
-
-fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value.to_le_bytes()[0] | 0x80);
-        value >>= 7;
     }
-    bytes.push(value.to_le_bytes()[0]);
+    for ((pid, start, name), rows) in &processes.things {
+        for (index, column) in PROCESS_COLUMNS.iter().enumerate() {
+            let values: Vec<_> = rows.iter().map(|row| row[index]).collect();
+            add(&|| format!("process/{pid}/{start}/{}/{name}", column.name), &values);
+        }
+    }
+    payloads
 }
 
 /// Decodes samples.
@@ -180,16 +145,27 @@ pub fn decode_segment(bytes: &[u8]) -> Result<Vec<Sample>, SeriesError> {
     if bytes.len() > MAX_SEGMENT_BYTES {
         return damaged("too long");
     }
-    let Some((body, crc)) = bytes.split_last_chunk::<4>() else { return damaged("too short") };
-    let Some(rest) = body.strip_prefix(MAGIC) else { return damaged("other magic") };
-    if crc32fast::hash(body) != u32::from_le_bytes(*crc) {
+    let Some((sealed, crc)) = bytes.split_last_chunk::<4>() else { return damaged("too short") };
+    let Some(rest) = sealed.strip_prefix(MAGIC) else { return damaged("other magic") };
+    if crc32fast::hash(sealed) != u32::from_le_bytes(*crc) {
         return damaged("checksum differs");
     }
     let mut reader = Reader(rest);
-    let version = reader.byte()?;
-    if version != VERSION {
-        return Err(SeriesError(format!("series segment of version {version}; this dlrun reads {VERSION}")));
+    match reader.byte()? {
+        1 => decode_body(reader.0),
+        VERSION => {
+            let length = reader.count(MAX_BODY_BYTES)?;
+            match zstd::bulk::decompress(reader.0, length) {
+                Ok(body) if body.len() == length => decode_body(&body),
+                _ => damaged("it cannot be decompressed"),
+            }
+        }
+        later => Err(SeriesError(format!("series segment of version {later}; this dlrun reads {VERSION}"))),
     }
+}
+
+fn decode_body(body: &[u8]) -> Result<Vec<Sample>, SeriesError> {
+    let mut reader = Reader(body);
     let samples = reader.count(MAX_SAMPLES_READ)?;
     let columns = decode_columns(&mut reader)?;
     assemble(samples, &columns)
@@ -199,15 +175,16 @@ pub fn decode_segment(bytes: &[u8]) -> Result<Vec<Sample>, SeriesError> {
 type RawColumn<'a> = (&'a [u8], &'a [u8]);
 
 fn decode_columns<'a>(reader: &mut Reader<'a>) -> Result<Vec<RawColumn<'a>>, SeriesError> {
-    let count = reader.count(MAX_COLUMNS_READ)?;
+    let count = reader.count(MAX_COLUMNS)?;
     let mut table = Vec::with_capacity(count);
     for _ in 0..count {
         let length = reader.count(MAX_SEGMENT_BYTES)?;
-        table.push((reader.take(length)?, reader.count(MAX_SEGMENT_BYTES)?));
+        table.push((reader.take(length)?, reader.count(MAX_BODY_BYTES)?));
     }
+    let mut names = std::collections::HashSet::with_capacity(count);
     let mut columns: Vec<RawColumn<'a>> = Vec::with_capacity(count);
     for (name, length) in table {
-        if columns.iter().any(|(other, _)| *other == name) {
+        if !names.insert(name) {
             return damaged("a column occurs twice");
         }
         columns.push((name, reader.take(length)?));
@@ -216,102 +193,107 @@ fn decode_columns<'a>(reader: &mut Reader<'a>) -> Result<Vec<RawColumn<'a>>, Ser
 }
 
 fn assemble(count: usize, columns: &[RawColumn<'_>]) -> Result<Vec<Sample>, SeriesError> {
-    let payload =
-        |wanted: &str| columns.iter().find(|(name, _)| *name == wanted.as_bytes()).map(|found| found.1);
-    let Some(times) = payload(TIME) else { return damaged("no times") };
-    let times = decode_column(times, count)?;
-    let mut rows = vec![[None; COLUMNS.len()]; count];
-    for (index, column) in COLUMNS.iter().enumerate() {
-        let Some(payload) = payload(column.name) else { continue };
-        for (row, value) in rows.iter_mut().zip(decode_column(payload, count)?) {
-            row[index] = value;
-        }
-    }
-    let samples = times.into_iter().zip(rows);
-    let samples: Option<Vec<_>> =
-        samples.map(|(at_ms, row)| Some(Sample::from_values(at_ms?, row))).collect();
-    samples.map_or_else(|| damaged("a sample has no time"), Ok)
-}
-
-fn decode_column(payload: &[u8], count: usize) -> Result<Vec<Option<u64>>, SeriesError> {
-    let mut reader = Reader(payload);
-    let presence = reader.byte()?;
-    let bitmap = match presence {
-        0 | 1 => None,
-        2 => Some(reader.take(count.div_ceil(8))?),
-        _ => return damaged("unknown presence"),
+    let Some((_, times)) = columns.iter().find(|(name, _)| *name == TIME.as_bytes()) else {
+        return damaged("no times");
     };
-    let is_present =
-        |index: usize| bitmap.map_or(presence == 0, |bitmap| bitmap[index / 8] >> (index % 8) & 1 == 1);
-    let present = (0..count).filter(|index| is_present(*index)).count();
-    let mut values = decode_values(&mut reader, present)?.into_iter();
-    if !reader.0.is_empty() {
-        return damaged("bytes after a column's last value");
+    let mut run = Table::<(), { COLUMNS.len() }>::new(count);
+    let mut gpus = Table::<Arc<str>, { GPU_COLUMNS.len() }>::new(count);
+    let mut processes = Table::<(u32, u64, Arc<str>), { PROCESS_COLUMNS.len() }>::new(count);
+    for (name, payload) in columns {
+        let Some(place) = std::str::from_utf8(name).ok().and_then(Place::of) else { continue };
+        let cells = run.cells() + gpus.cells() + processes.cells();
+        if cells > MAX_CELLS_READ {
+            return damaged("too many values");
+        }
+        let values = decode_column(payload, count)?;
+        match place {
+            Place::Run(column) => run.put((), column, values),
+            Place::Gpu(uuid, column) => gpus.put(uuid, column, values),
+            Place::Process(process, column) => processes.put(process, column, values),
+        }
     }
-    Ok((0..count).map(|index| is_present(index).then(|| values.next()).flatten()).collect())
+    let mut samples = Vec::with_capacity(count);
+    for (row, at_ms) in decode_column(times, count)?.into_iter().enumerate() {
+        let Some(at_ms) = at_ms else { return damaged("a sample has no time") };
+        let mut sample = Sample { at_ms, ..Sample::default() };
+        run.of_row(row).for_each(|((), values)| sample.set_values(values));
+        for (uuid, values) in gpus.of_row(row) {
+            let mut gpu = GpuReading::of(uuid.clone());
+            gpu.set_values(values);
+            sample.gpus.push(gpu);
+        }
+        for ((pid, start_time_ticks, name), values) in processes.of_row(row) {
+            let (pid, start_time_ticks, name) = (*pid, *start_time_ticks, name.clone());
+            let mut process = ProcessReading { pid, start_time_ticks, name, ..ProcessReading::default() };
+            process.set_values(values);
+            sample.commands.push(process);
+        }
+        samples.push(sample);
+    }
+    Ok(samples)
 }
 
-fn decode_values(reader: &mut Reader<'_>, count: usize) -> Result<Vec<u64>, SeriesError> {
-    if count == 0 {
-        return Ok(Vec::new());
-    }
-    let coding = reader.byte()?;
-    if coding & !(SECOND_ORDER | ZERO_RUNS) != 0 {
-        return damaged("unknown coding");
-    }
-    let scale = reader.varint()?;
-    let mut value = reader.varint()?;
-    let mut values = Vec::with_capacity(count);
-    values.push(value);
-    let (mut difference, mut zeros) = (0_i64, 0);
-    while values.len() < count {
-        let step = if zeros > 0 { 0 } else { unzigzag(reader.varint()?) };
-        if zeros > 0 {
-            zeros -= 1;
-        } else if step == 0 && coding & ZERO_RUNS != 0 {
-            zeros = reader.count(count - values.len() - 1)?;
-        }
-        difference = if coding & SECOND_ORDER == 0 { step } else { difference.wrapping_add(step) };
-        value = value.wrapping_add(unsigned(difference).wrapping_mul(scale));
-        values.push(value);
-    }
-    Ok(values)
+/// Where a column belongs.
+enum Place {
+    Run(usize),
+    Gpu(Arc<str>, usize),
+    Process((u32, u64, Arc<str>), usize),
 }
 
-/// What is left to read.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], SeriesError> {
-        let Some((taken, rest)) = self.0.split_at_checked(length) else { return damaged("it ends early") };
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn byte(&mut self) -> Result<u8, SeriesError> {
-        Ok(self.take(1)?[0])
-    }
-
-    fn varint(&mut self) -> Result<u64, SeriesError> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let part = u64::from(byte & 0x7f);
-            if part << shift >> shift != part {
-                return damaged("a number is too large");
-            }
-            value |= part << shift;
-            if byte & 0x80 == 0 {
-                return Ok(value);
-            }
+impl Place {
+    /// `None` for a column that is not known here.
+    fn of(name: &str) -> Option<Self> {
+        let index = |columns: &[Column], name: &str| columns.iter().position(|column| column.name == name);
+        if let Some(rest) = name.strip_prefix("gpu/") {
+            let (uuid, column) = rest.rsplit_once('/')?;
+            return Some(Self::Gpu(uuid.into(), index(&GPU_COLUMNS, column)?));
         }
-        damaged("a number is too long")
+        if let Some(rest) = name.strip_prefix("process/") {
+            let mut parts = rest.splitn(4, '/');
+            let (pid, start) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+            let column = index(&PROCESS_COLUMNS, parts.next()?)?;
+            return Some(Self::Process((pid, start, parts.next()?.into()), column));
+        }
+        index(&COLUMNS, name).map(Self::Run)
+    }
+}
+
+/// The values of several things of one kind, a row for each sample.
+struct Table<K, const N: usize> {
+    count: usize,
+    places: HashMap<K, usize>,
+    things: Vec<(K, Vec<[Option<u64>; N]>)>,
+}
+
+impl<K: std::hash::Hash + Eq + Clone, const N: usize> Table<K, N> {
+    fn new(count: usize) -> Self {
+        Self { count, places: HashMap::new(), things: Vec::new() }
     }
 
-    /// A number of things, checked against what is allowed before anything is allocated for them.
-    fn count(&mut self, most: usize) -> Result<usize, SeriesError> {
-        let count = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
-        if count > most { damaged("a count is too large") } else { Ok(count) }
+    fn cells(&self) -> usize {
+        self.things.len() * self.count * N
+    }
+
+    fn rows_of(&mut self, key: K) -> &mut Vec<[Option<u64>; N]> {
+        let place = *self.places.entry(key).or_insert_with_key(|key| {
+            self.things.push((key.clone(), vec![[None; N]; self.count]));
+            self.things.len() - 1
+        });
+        &mut self.things[place].1
+    }
+
+    fn put_row(&mut self, key: K, row: usize, values: [Option<u64>; N]) {
+        self.rows_of(key)[row] = values;
+    }
+
+    fn put(&mut self, key: K, column: usize, values: Vec<Option<u64>>) {
+        self.rows_of(key).iter_mut().zip(values).for_each(|(row, value)| row[column] = value);
+    }
+
+    /// What has any value in this row.
+    fn of_row(&self, row: usize) -> impl Iterator<Item = (&K, [Option<u64>; N])> {
+        let of_row = self.things.iter().map(move |(key, rows)| (key, rows[row]));
+        of_row.filter(|(_, values)| values.iter().any(Option::is_some))
     }
 }
 
@@ -344,6 +326,7 @@ mod tests {
             io_write_bytes: Some(40_960),
             processes: Some(17),
             threads: Some(212),
+            ..Sample::default()
         };
         let grow = |value: &mut Option<u64>, by: u64| *value = value.map(|old| old + by);
         let mut samples = Vec::new();
@@ -356,7 +339,7 @@ mod tests {
             grow(&mut sample.io_read_bytes, 4096 * noise.below(3000));
             grow(&mut sample.io_write_bytes, if tick % 60 == 0 { 98_304_000 } else { 4096 * noise.below(4) });
             sample.threads = Some(212 + if noise.below(20) == 0 { noise.below(3) } else { 0 });
-            let mut taken = sample;
+            let mut taken = sample.clone();
             if tick % 5 != 0 {
                 (taken.mem_shmem_bytes, taken.io_read_bytes, taken.io_write_bytes) = (None, None, None);
             }
@@ -368,7 +351,11 @@ mod tests {
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
     fn bytes_per_value(samples: &[Sample]) -> f64 {
         let values: usize = samples.iter().map(|sample| sample.values().iter().flatten().count()).sum();
-        encode_segment(samples).len() as f64 / values as f64
+        whole(samples).len() as f64 / values as f64
+    }
+
+    fn whole(samples: &[Sample]) -> Vec<u8> {
+        encode_segment(samples).expect("it fits")
     }
 
     /// What `tests/fixtures/series/v1.bin` holds.
@@ -391,24 +378,57 @@ mod tests {
 
     #[test]
     fn empty_single_and_extreme_series_survive() {
-        let extreme =
-            [0, u64::MAX, 1, 1 << 63, 0, 5].map(|value| Sample::from_values(value, [Some(value); 8]));
+        let extreme = [0, u64::MAX, 1, 1 << 63, 0, 5]
+            .map(|value| Sample::from_values(value, [Some(value); COLUMNS.len()]));
         let none = Sample { at_ms: 4, ..Sample::default() };
-        for samples in [&[][..], &[none], &[none, none], &extreme] {
-            assert_eq!(decode_segment(&encode_segment(samples)).as_deref(), Ok(samples));
+        for samples in [&[][..], &[none.clone()], &[none.clone(), none], &extreme] {
+            assert_eq!(decode_segment(&whole(samples)).as_deref(), Ok(samples));
         }
     }
 
     #[test]
-    fn the_longest_series_fits_whatever_its_values() {
+    fn what_does_not_fit_into_one_segment_makes_several() {
         let mut noise = Noise(7);
         let mut wild = || noise.below(u64::MAX).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let samples: Vec<_> = (0..MAX_SEGMENT_SAMPLES)
+        let samples: Vec<_> = (0..=MAX_SEGMENT_SAMPLES)
             .map(|_| Sample::from_values(wild(), std::array::from_fn(|_| Some(wild()))))
             .collect();
-        let bytes = encode_segment(&samples);
-        assert!(bytes.len() <= MAX_SEGMENT_BYTES);
-        assert_eq!(decode_segment(&bytes), Ok(samples));
+        let segments = encode_segments(&samples);
+        assert!(segments.len() > 1 && segments.iter().all(|bytes| bytes.len() <= MAX_SEGMENT_BYTES));
+        let read: Result<Vec<_>, _> = segments.iter().map(|bytes| decode_segment(bytes)).collect();
+        assert_eq!(read.map(|read| read.concat()), Ok(samples));
+        assert_eq!(encode_segments(&[]), [[0; 0]; 0]);
+    }
+
+    #[test]
+    fn gpus_and_processes_come_and_go() {
+        let mut samples = training(5);
+        let gpu = |uuid: &str, used| GpuReading { mem_used_bytes: Some(used), ..GpuReading::of(uuid.into()) };
+        let process = |pid, name: &str| {
+            let name = name.into();
+            ProcessReading { pid, start_time_ticks: 9, name, cpu_us: Some(7), ..ProcessReading::default() }
+        };
+        samples[0].gpus = vec![gpu("GPU-a/b", 1), gpu("GPU-2", 2)];
+        samples[3].gpus = vec![gpu("GPU-2", 3)];
+        samples[1].commands = vec![process(1, "a/b c"), process(2, "")];
+        samples[4].commands = vec![process(2, "")];
+        assert_eq!(decode_segment(&whole(&samples)), Ok(samples));
+    }
+
+    /// What `tests/fixtures/series/v2.bin` holds.
+    fn fixture_2() -> Vec<Sample> {
+        let mut samples = fixture();
+        samples[0].gpus = vec![GpuReading { xid_errors: Some(1), ..GpuReading::of("GPU-1".into()) }];
+        let process =
+            ProcessReading { pid: 1, name: "python3".into(), cpu_us: Some(7), ..ProcessReading::default() };
+        samples[2].commands = vec![process];
+        samples
+    }
+
+    #[test]
+    fn version_2_stays_readable() {
+        let bytes = include_bytes!("../../tests/fixtures/series/v2.bin");
+        assert_eq!(decode_segment(bytes), Ok(fixture_2()));
     }
 
     #[test]
@@ -419,7 +439,7 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_and_every_cut_is_noticed() {
-        let bytes = encode_segment(&fixture());
+        let bytes = whole(&fixture());
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
@@ -431,7 +451,7 @@ mod tests {
 
     /// A segment of these columns, sound outside but with any payload.
     fn segment(samples: u64, columns: &[(&str, Vec<u8>)]) -> Vec<u8> {
-        let mut bytes = [&MAGIC[..], &[VERSION]].concat();
+        let mut bytes = [&MAGIC[..], &[1]].concat();
         put_varint(&mut bytes, samples);
         put_varint(&mut bytes, columns.len() as u64);
         for (name, payload) in columns {
@@ -453,7 +473,12 @@ mod tests {
     fn unknown_columns_are_skipped_and_missing_ones_absent() {
         let times = encode_column(&[Some(10), Some(20)]);
         let threads = encode_column(&[None, Some(3)]);
-        let columns = [("gpu_energy_joules", vec![0xff; 9]), ("threads", threads), (TIME, times)];
+        let columns = [
+            ("gpu_energy_joules", vec![0xff; 9]),
+            ("gpu/GPU-1/later", vec![7]),
+            ("threads", threads),
+            (TIME, times),
+        ];
         let expected = vec![
             Sample { at_ms: 10, ..Sample::default() },
             Sample { at_ms: 20, threads: Some(3), ..Sample::default() },
@@ -473,15 +498,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_series_comes_back(rows in prop::collection::vec(any::<(u64, [Option<u64>; 8])>(), 0..40)) {
+        fn any_series_comes_back(rows in prop::collection::vec(any::<(u64, [Option<u64>; COLUMNS.len()])>(), 0..40)) {
             let samples: Vec<_> = rows.into_iter().map(|(at_ms, row)| Sample::from_values(at_ms, row)).collect();
-            prop_assert_eq!(decode_segment(&encode_segment(&samples)), Ok(samples));
+            prop_assert_eq!(decode_segment(&whole(&samples)), Ok(samples));
         }
 
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = decode_segment(&bytes);
             let _ = decode_segment(&sealed([&b"dlrs\x01"[..], &bytes].concat()));
+            let _ = decode_segment(&sealed([&b"dlrs\x02"[..], &bytes].concat()));
             let _ = decode_segment(&segment(9, &[(TIME, bytes.clone()), ("threads", bytes)]));
         }
     }

@@ -21,6 +21,12 @@ pub struct Usage {
     pub io_write_bytes: Option<u64>,
     /// Most processes at once.
     pub processes_peak: Option<u64>,
+    /// Time that a CPU quota kept the run from running, in seconds.
+    #[serde(default)]
+    pub cpu_throttled_seconds: Option<f64>,
+    /// Processes that the kernel killed for want of memory.
+    #[serde(default)]
+    pub mem_oom_kills: Option<u64>,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "CPU times stay far below 2^53 microseconds")]
@@ -28,16 +34,27 @@ fn seconds(us: u64) -> f64 {
     us as f64 / 1e6
 }
 
+fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.max(b)),
+        (a, b) => a.or(b),
+    }
+}
+
 impl Usage {
-    /// Takes a further sample in. Counters replace, gauges keep their largest value. A sample without any process is no
+    /// Takes a further sample in. Counters and gauges keep their largest value. A sample without any process is no
     /// measurement of memory or I/O: a command that ended before it was first read has none, not 0.
     pub fn add_sample(&mut self, sample: &Sample, started_at_ms: u64) {
         let had_processes = self.processes_peak.is_some() || sample.processes != Some(0);
         let newer = |old: Option<u64>, new: Option<u64>| old.max(new.filter(|_| had_processes));
         self.wall_seconds = Some(seconds(sample.at_ms.saturating_sub(started_at_ms) * 1000));
-        self.cpu_user_seconds = sample.cpu_user_us.map(seconds).or(self.cpu_user_seconds);
-        self.cpu_system_seconds = sample.cpu_system_us.map(seconds).or(self.cpu_system_seconds);
-        self.mem_peak_bytes = newer(self.mem_peak_bytes, sample.mem_rss_bytes);
+        // Another source (the daemon's cgroup, the watcher's processes) may have counted a little less.
+        let time = |old: Option<f64>, new: Option<u64>| larger(old, new.map(seconds));
+        self.cpu_user_seconds = time(self.cpu_user_seconds, sample.cpu_user_us);
+        self.cpu_system_seconds = time(self.cpu_system_seconds, sample.cpu_system_us);
+        self.cpu_throttled_seconds = time(self.cpu_throttled_seconds, sample.cpu_throttled_us);
+        self.mem_oom_kills = self.mem_oom_kills.max(sample.mem_oom_kills);
+        self.mem_peak_bytes = newer(self.mem_peak_bytes, sample.mem_used_bytes());
         self.io_read_bytes = newer(self.io_read_bytes, sample.io_read_bytes);
         self.io_write_bytes = newer(self.io_write_bytes, sample.io_write_bytes);
         self.processes_peak = newer(self.processes_peak, sample.processes);
@@ -46,10 +63,6 @@ impl Usage {
     /// Adds the usage of another node of the same run: times and bytes add up, wall time and memory per node are the
     /// largest of any node.
     pub fn add_node(&mut self, other: &Self) {
-        let larger = |a: Option<f64>, b: Option<f64>| match (a, b) {
-            (Some(a), Some(b)) => Some(a.max(b)),
-            (a, b) => a.or(b),
-        };
         let sum = |a: Option<f64>, b: Option<f64>| match (a, b) {
             (Some(a), Some(b)) => Some(a + b),
             (a, b) => a.or(b),
@@ -65,6 +78,8 @@ impl Usage {
         self.io_read_bytes = total(self.io_read_bytes, other.io_read_bytes);
         self.io_write_bytes = total(self.io_write_bytes, other.io_write_bytes);
         self.processes_peak = total(self.processes_peak, other.processes_peak);
+        self.cpu_throttled_seconds = sum(self.cpu_throttled_seconds, other.cpu_throttled_seconds);
+        self.mem_oom_kills = total(self.mem_oom_kills, other.mem_oom_kills);
     }
 
     /// CPU time in user mode and the kernel, in seconds.
@@ -154,7 +169,7 @@ mod tests {
         usage.add_sample(&empty, 0);
         let expected = Usage { wall_seconds: Some(0.0), cpu_user_seconds: Some(0.002), ..Usage::default() };
         assert_eq!(usage, expected);
-        usage.add_sample(&Sample { mem_rss_bytes: Some(7), processes: Some(1), ..empty }, 0);
+        usage.add_sample(&Sample { mem_rss_bytes: Some(7), processes: Some(1), ..empty.clone() }, 0);
         usage.add_sample(&Sample { io_read_bytes: Some(5), ..empty }, 0);
         assert_eq!(
             (usage.mem_peak_bytes, usage.processes_peak, usage.io_read_bytes),

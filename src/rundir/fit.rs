@@ -105,6 +105,9 @@ mod tests {
             gaps: vec![],
             missing: vec![],
             watcher: WatcherCost::default(),
+            cgroup: None,
+            gpus: Vec::new(),
+            events: Vec::new(),
         }
     }
 

@@ -87,6 +87,7 @@ impl Store {
                 io_read_bytes: unsigned(row, 8)?,
                 io_write_bytes: unsigned(row, 9)?,
                 processes_peak: unsigned(row, 10)?,
+                ..Usage::default()
             };
             Ok(NodeUsage { key: key(run_id, row)?, usage })
         })

@@ -15,7 +15,7 @@ use crate::job::TimingPattern;
 use crate::monitor::{self, Sampler, TreeRoot};
 use crate::record::{
     Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Sample, Usage, WatcherCost,
-    encode_segment,
+    encode_segments,
 };
 
 /// The longest pause between two writings of the record, and between two segments.
@@ -240,7 +240,7 @@ impl Watch {
     }
 
     fn write_segment(&mut self) {
-        if !self.pending.is_empty() && self.writer.send(Job::Segment(encode_segment(&self.pending))) {
+        if !self.pending.is_empty() && self.writer.send(Job::Segments(encode_segments(&self.pending))) {
             self.pending.clear();
         } else if self.pending.len() > 4 * SEGMENT_SAMPLES {
             self.pending.drain(..SEGMENT_SAMPLES);
@@ -281,6 +281,9 @@ impl Watch {
                 samples: self.samples,
                 late_ticks: self.late_ticks,
             },
+            cgroup: None,
+            gpus: Vec::new(),
+            events: Vec::new(),
         }
     }
 

@@ -11,8 +11,8 @@ use crate::rundir::{Attempt, NodeDir, RunDirError, StateDir};
 pub(super) enum Job {
     /// A whole record.
     Record(Box<NodeRecord>),
-    /// One block of samples, encoded.
-    Segment(Vec<u8>),
+    /// Blocks of samples, encoded.
+    Segments(Vec<Vec<u8>>),
     /// Answer when all before this is done.
     Flush(SyncSender<()>),
 }
@@ -131,12 +131,12 @@ fn work(queue: &Receiver<Job>, mut place: Result<Place, String>, context: &Conte
         }
         match (job, &mut place) {
             (Job::Flush(done), _) => drop(done.send(())),
-            (Job::Segment(bytes), Ok(place)) => {
-                waiting.push(bytes);
+            (Job::Segments(blocks), Ok(place)) => {
+                waiting.extend(blocks);
                 last_error = write_waiting(place, &mut waiting).err();
             }
-            (Job::Segment(bytes), Err(why)) => {
-                waiting.push(bytes);
+            (Job::Segments(blocks), Err(why)) => {
+                waiting.extend(blocks);
                 last_error = Some(why.clone());
             }
             (Job::Record(record), Ok(place)) => {
@@ -150,7 +150,7 @@ fn work(queue: &Receiver<Job>, mut place: Result<Place, String>, context: &Conte
         }
         // An hour of samples is about 30 KB; a disk that stays full costs the oldest blocks.
         if waiting.len() > MAX_WAITING {
-            waiting.remove(0);
+            waiting.drain(..waiting.len() - MAX_WAITING);
         }
     }
 }

@@ -156,6 +156,9 @@ fn write_attempt(dir: &Path, record: &RunRecord, stands: Stands) -> Result<(), B
         gaps: vec![],
         missing: vec![],
         watcher: WatcherCost::default(),
+        cgroup: None,
+        gpus: Vec::new(),
+        events: Vec::new(),
     };
     Ok(fs::write(node.join("record.json"), serde_json::to_vec(&measured)?)?)
 }

@@ -69,6 +69,9 @@ pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord 
         gaps: vec![],
         missing: vec![],
         watcher: WatcherCost::default(),
+        cgroup: None,
+        gpus: Vec::new(),
+        events: Vec::new(),
     }
 }
 
