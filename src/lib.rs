@@ -19,6 +19,7 @@ pub mod config;
 pub mod job;
 pub mod launch;
 pub mod plan;
+pub mod protocol;
 pub mod record;
 pub mod timing;
 

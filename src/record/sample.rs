@@ -42,7 +42,7 @@ macro_rules! reading {
         $(#[$about])*
         pub struct $name {
             $($(#[$before_doc])* pub $before: $before_type,)*
-            $($(#[$doc])* pub $field: Option<u64>,)*
+            $($(#[$doc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $field: Option<u64>,)*
             $($(#[$after_doc])* pub $after: $after_type,)*
         }
 
@@ -66,7 +66,7 @@ reading! {
     /// costly to read is read less often.
     ///
     /// Of the run are: CPU time, memory, I/O, processes, `psi_`. Of the whole node, other jobs included, are: `node_`.
-    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
     Sample,
     COLUMNS: "The columns of a sample, in the order of [`Sample::values`]. A new one is appended, never inserted.",
     before {
@@ -128,15 +128,17 @@ reading! {
     }
     after {
         /// The GPUs of the run, each once.
+        #[serde(default)]
         gpus: Vec<GpuReading>,
         /// Processes of the run that were looked at one by one; less often than the rest, and not all of many.
+        #[serde(default)]
         commands: Vec<ProcessReading>,
     }
 }
 
 reading! {
     /// One GPU as NVML shows it. `None`: the GPU, its mode or its driver does not say; that is not 0.
-    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
     GpuReading,
     GPU_COLUMNS: "The columns of a GPU, in the order of [`GpuReading::values`]. A new one is appended, never inserted.",
     before {
@@ -196,7 +198,7 @@ reading! {
 
 reading! {
     /// One process. Its name is the kernel's short one; arguments and environment are never read.
-    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
     ProcessReading,
     PROCESS_COLUMNS: "The columns of a process, in the order of [`ProcessReading::values`]. New ones are appended.",
     before {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 /// Level 0 knows nothing of ours.
 const LEVEL_0: &[&str] = &["units", "diagnostic", "logging", "command", "clock"];
 /// Level 1 is data and pure functions. What stands in one list may import what stands in earlier lists.
-const LEVEL_1: &[&[&str]] = &[&["job"], &["config"], &["record"], &["timing", "launch"], &["plan"]];
+const LEVEL_1: &[&[&str]] =
+    &[&["job"], &["config"], &["record"], &["protocol", "timing", "launch"], &["plan"]];
 /// Level 2 holds one outside thing each; none knows another.
 const LEVEL_2: &[&str] = &["scheduler", "monitor", "store", "rundir", "pyenv"];
 /// Level 3: programs. The command line starts the others.
