@@ -166,7 +166,8 @@ fn damaged_segments_are_refused_or_whole() {
     assert!(originals.iter().all(|original| decode_segment(original).is_ok()));
     let mut read = 0;
     for _ in 0..count(1_000_000) {
-        let mut bytes = damaged(&mut chance, &originals[usize::from(chance.below(4) == 0)]);
+        let original = &originals[usize::from(chance.below(4) == 0)];
+        let mut bytes = damaged(&mut chance, original);
         // Half of them with a checksum that fits the damage, so that the reader behind it is tested too.
         if chance.below(2) == 0 && bytes.len() > 4 {
             let body = bytes.len() - 4;
