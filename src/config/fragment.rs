@@ -1,13 +1,14 @@
 //! One layer of settings, from a file, the environment or the command line.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{KEYS, Key, Value};
+use super::keys::{DAEMON_KEYS, KEYS, Key, Kind, Value};
 use crate::diagnostic::{Problem, nearest};
 
 /// Where a value comes from.
@@ -69,9 +70,22 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    /// Reads a configuration file's text; `path` is for the origins.
+    /// Reads the text of a `dlrun.toml`; `path` is for the origins.
     #[must_use]
-    pub fn from_toml(path: &std::path::Path, text: &str) -> Self {
+    pub fn from_toml(path: &Path, text: &str) -> Self {
+        Self::read(&KEYS, path, text)
+    }
+
+    /// Reads the text of a `dlrund.toml`. An unknown key is an error: a daemon that passes over a misspelt limit is worse
+    /// than one that does not start.
+    #[must_use]
+    pub fn from_daemon_toml(path: &Path, text: &str) -> Self {
+        let mut fragment = Self::read(&DAEMON_KEYS, path, text);
+        fragment.errors.append(&mut fragment.unknown);
+        fragment
+    }
+
+    fn read(keys: &'static [Key], path: &Path, text: &str) -> Self {
         let mut fragment = Self::default();
         let (document, syntax) = DeTable::parse_recoverable(text);
         for error in &syntax {
@@ -79,28 +93,28 @@ impl Fragment {
             fragment.errors.push(Problem { span: error.span(), message, hint: None });
         }
         if syntax.is_empty() {
-            fragment.read_table("", document.get_ref(), path, text);
+            fragment.read_table(&Source { keys, path, text }, "", document.get_ref());
         }
         fragment
     }
 
-    fn read_table(&mut self, prefix: &str, table: &DeTable<'_>, path: &std::path::Path, text: &str) {
+    fn read_table(&mut self, source: &Source<'_>, prefix: &str, table: &DeTable<'_>) {
         for (key, value) in table {
             let name = format!("{prefix}{}", key.get_ref());
             if let Some(inner) = value.get_ref().as_table()
-                && KEYS.iter().any(|known| known.name.starts_with(&format!("{name}.")))
+                && source.sections().any(|section| section == name)
             {
-                self.read_table(&format!("{name}."), inner, path, text);
+                self.read_table(source, &format!("{name}."), inner);
                 continue;
             }
-            let Some(known) = Key::named(&name) else {
-                self.unknown.push(unknown_key(&name, key.span()));
+            let Some(known) = source.keys.iter().find(|known| known.name == name) else {
+                self.unknown.push(source.unknown_key(&name, key.span(), value.get_ref().is_table()));
                 continue;
             };
-            match value_text(value).and_then(|text| known.read(&text)) {
+            match value_text(known.kind, value).and_then(|text| known.read(&text)) {
                 Ok(read) => {
-                    let line = text[..key.span().start].matches('\n').count() + 1;
-                    let origin = Origin::File { path: path.to_owned(), line };
+                    let line = source.text[..key.span().start].matches('\n').count() + 1;
+                    let origin = Origin::File { path: source.path.to_owned(), line };
                     self.entries.push(Entry { key: known, value: read, origin });
                 }
                 Err(why) => self.errors.push(Problem::at(value.span(), format!("`{name}` {why}"))),
@@ -130,18 +144,44 @@ impl Fragment {
     }
 }
 
-fn value_text(value: &Spanned<DeValue<'_>>) -> Result<String, String> {
-    match value.get_ref() {
-        DeValue::String(text) => Ok(text.to_string()),
-        DeValue::Integer(number) => Ok(number.as_str().to_owned()),
-        other => Err(format!("must be text or a whole number, not {}", other.type_str())),
+/// A file and the settings that it may hold.
+struct Source<'a> {
+    keys: &'static [Key],
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn sections(&self) -> impl Iterator<Item = &'static str> {
+        self.keys.iter().filter_map(|key| Some(key.name.split_once('.')?.0))
+    }
+
+    fn unknown_key(&self, name: &str, span: Range<usize>, is_table: bool) -> Problem {
+        let is_daemon = self.keys == DAEMON_KEYS;
+        let (ignored, list) = if is_daemon {
+            ("", "docs/config.md lists all settings of dlrund.toml")
+        } else {
+            (" is ignored", "`dlrun config show` lists all settings")
+        };
+        let problem = Problem::at(span, format!("unknown setting `{name}`{ignored}"));
+        let guess = if is_table {
+            nearest(name, self.sections())
+        } else {
+            nearest(name, self.keys.iter().map(|key| key.name))
+        };
+        match guess {
+            Some(guess) => problem.hinted(format!("did you mean `{guess}`?")),
+            None => problem.hinted(list),
+        }
     }
 }
 
-fn unknown_key(name: &str, span: std::ops::Range<usize>) -> Problem {
-    let problem = Problem::at(span, format!("unknown setting `{name}` is ignored"));
-    match nearest(name, KEYS.iter().map(|key| key.name)) {
-        Some(guess) => problem.hinted(format!("did you mean `{guess}`?")),
-        None => problem.hinted("`dlrun config show` lists all settings"),
+fn value_text(kind: Kind, value: &Spanned<DeValue<'_>>) -> Result<String, String> {
+    match value.get_ref() {
+        DeValue::String(text) => Ok(text.to_string()),
+        DeValue::Integer(number) => Ok(number.as_str().to_owned()),
+        DeValue::Boolean(on) if kind == Kind::Switch => Ok(on.to_string()),
+        other if kind == Kind::Switch => Err(format!("must be true or false, not {}", other.type_str())),
+        other => Err(format!("must be text or a whole number, not {}", other.type_str())),
     }
 }

@@ -1,12 +1,18 @@
 //! Settings of site and user, layered, each value with its origin.
 //!
-//! `/etc/dlrun/dlrun.toml` < `/etc/dlrun/conf.d/*.toml` < the user's `dlrun.toml` < `DLRUN_SECTION__KEY` < flags. Pure: the
-//! texts are passed in. [`KEYS`] is the one list of what can be set; `etc/dlrun.toml` is tested against it.
+//! For `dlrun`: `/etc/dlrun/dlrun.toml` < `/etc/dlrun/conf.d/*.toml` < the user's `dlrun.toml` < `DLRUN_SECTION__KEY` <
+//! flags. For the node daemon, which is root's: `/etc/dlrun/dlrund.toml` < `/etc/dlrun/dlrund.conf.d/*.toml`. Pure: the
+//! texts are passed in. [`KEYS`] and [`DAEMON_KEYS`] are the lists of what can be set; `etc/dlrun.toml` and
+//! `etc/dlrund.toml` are tested against them.
 
+mod daemon;
 mod fragment;
 mod keys;
 mod settings;
+mod values;
 
+pub use daemon::DaemonSettings;
 pub use fragment::{Entry, Fragment, Origin};
-pub use keys::{KEYS, Key, Kind, Value};
-pub use settings::{ConfigError, Defaults, Setting, Settings};
+pub use keys::{DAEMON_KEYS, KEYS, Key, Kind, Value};
+pub use settings::{ConfigError, Defaults, Settings};
+pub use values::Setting;

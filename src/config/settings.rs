@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::fragment::{Fragment, Origin};
-use super::keys::{KEYS, Key, Value};
+use super::keys::{KEYS, Value};
+use super::values::{Setting, Values};
 use crate::job::SchedulerKind;
 
 /// Settings that cannot be made.
@@ -22,21 +23,10 @@ pub struct Defaults {
     pub state_dir: Option<PathBuf>,
 }
 
-/// One setting with its value and origin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
-    /// Which one.
-    pub key: &'static Key,
-    /// Its value; `None`: not set.
-    pub value: Option<Value>,
-    /// Where the value comes from.
-    pub origin: Origin,
-}
-
 /// All settings, merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    values: Vec<Setting>,
+    values: Values,
     state_dir: PathBuf,
 }
 
@@ -46,17 +36,15 @@ impl Settings {
     /// # Errors
     /// [`ConfigError::NoStateDir`] when there is no place for records.
     pub fn merge(defaults: &Defaults, fragments: &[Fragment]) -> Result<Self, ConfigError> {
-        let mut values: Vec<Setting> = KEYS.iter().map(built_in).collect();
+        let mut values = Values::built_in(&KEYS);
         let state_default = defaults.state_dir.clone().map(Value::Path);
-        set(&mut values, "state_dir", state_default, Origin::Default);
-        for entry in fragments.iter().flat_map(|fragment| &fragment.entries) {
-            set(&mut values, entry.key.name, Some(entry.value.clone()), entry.origin.clone());
-        }
-        let Some(Value::Path(state_dir)) = value_of(&values, "state_dir").cloned() else {
+        values.set("state_dir", state_default, Origin::Default);
+        values.lay_over(fragments);
+        let Some(state_dir) = values.path("state_dir").map(Path::to_owned) else {
             return Err(ConfigError::NoStateDir);
         };
-        if value_of(&values, "python.env_dir").is_none() {
-            set(&mut values, "python.env_dir", Some(Value::Path(state_dir.join("python"))), Origin::Default);
+        if values.path("python.env_dir").is_none() {
+            values.set("python.env_dir", Some(Value::Path(state_dir.join("python"))), Origin::Default);
         }
         Ok(Self { values, state_dir })
     }
@@ -64,34 +52,13 @@ impl Settings {
     /// Every setting, in the order of [`KEYS`].
     #[must_use]
     pub fn all(&self) -> &[Setting] {
-        &self.values
+        self.values.all()
     }
 
     /// Where a value comes from.
     #[must_use]
     pub fn origin(&self, name: &str) -> &Origin {
-        self.values.iter().find(|s| s.key.name == name).map_or(&Origin::Default, |setting| &setting.origin)
-    }
-
-    fn path(&self, name: &str) -> Option<&Path> {
-        match value_of(&self.values, name) {
-            Some(Value::Path(path)) => Some(path),
-            _ => None,
-        }
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        match value_of(&self.values, name) {
-            Some(Value::Text(text)) => Some(text),
-            _ => None,
-        }
-    }
-
-    fn number(&self, name: &str) -> u64 {
-        match value_of(&self.values, name) {
-            Some(Value::Number(number)) => *number,
-            _ => unreachable!("every number has a default, which a test reads"),
-        }
+        self.values.origin(name)
     }
 
     /// Where the records of runs lie.
@@ -103,90 +70,93 @@ impl Settings {
     /// The scheduler of jobs that name none.
     #[must_use]
     pub fn scheduler(&self) -> SchedulerKind {
-        self.text("scheduler.kind").and_then(SchedulerKind::from_word).unwrap_or_default()
+        self.values.text("scheduler.kind").and_then(SchedulerKind::from_word).unwrap_or_default()
     }
 
     /// Directory of Slurm's commands.
     #[must_use]
     pub fn slurm_bin_dir(&self) -> Option<&Path> {
-        self.path("slurm.bin_dir")
+        self.values.path("slurm.bin_dir")
     }
 
     /// How long one Slurm command may take.
     #[must_use]
     pub fn slurm_timeout(&self) -> Duration {
-        Duration::from_secs(self.number("slurm.timeout_seconds"))
+        Duration::from_secs(self.values.number("slurm.timeout_seconds"))
     }
 
     /// Queue of jobs that name none.
     #[must_use]
     pub fn default_queue(&self) -> Option<&str> {
-        self.text("defaults.queue")
+        self.values.text("defaults.queue")
     }
 
     /// Account of jobs that name none.
     #[must_use]
     pub fn default_account(&self) -> Option<&str> {
-        self.text("defaults.account")
+        self.values.text("defaults.account")
     }
 
     /// The Python that environments are made with.
     #[must_use]
     pub fn python_interpreter(&self) -> Option<&Path> {
-        self.path("python.interpreter")
+        self.values.path("python.interpreter")
     }
 
     /// Where Python environments are kept.
     #[must_use]
     pub fn python_env_dir(&self) -> PathBuf {
-        self.path("python.env_dir").map_or_else(|| self.state_dir.join("python"), Path::to_owned)
+        self.values.path("python.env_dir").map_or_else(|| self.state_dir.join("python"), Path::to_owned)
     }
 
     /// dlrun on the compute nodes, where it is not the one that submits.
     #[must_use]
     pub fn node_dlrun(&self) -> Option<&Path> {
-        self.path("node.dlrun")
+        self.values.path("node.dlrun")
     }
 
     /// Time between two samples.
     #[must_use]
     pub fn monitor_interval(&self) -> Duration {
-        Duration::from_millis(self.number("monitor.interval_ms"))
+        Duration::from_millis(self.values.number("monitor.interval_ms"))
     }
 
     /// Time between two writings of the node record.
     #[must_use]
     pub fn record_interval(&self) -> Duration {
-        Duration::from_secs(self.number("monitor.record_seconds"))
+        Duration::from_secs(self.values.number("monitor.record_seconds"))
+    }
+
+    /// Time between two looks at single processes.
+    #[must_use]
+    pub fn process_interval(&self) -> Duration {
+        Duration::from_millis(self.values.number("monitor.process_interval_ms"))
+    }
+
+    /// Where the nodes' daemon listens; `None`: it is not to be asked.
+    #[must_use]
+    pub fn daemon_socket(&self) -> Option<&Path> {
+        let off = self.values.text("monitor.daemon") == Some("off");
+        self.values.path("monitor.daemon_socket").filter(|_| !off)
+    }
+
+    /// NVML on the nodes, where the linker is not to find it.
+    #[must_use]
+    pub fn nvml_library(&self) -> Option<&Path> {
+        self.values.path("monitor.nvml_library")
     }
 
     /// Time from TERM to KILL for local jobs.
     #[must_use]
     pub fn local_kill_wait(&self) -> Duration {
-        Duration::from_secs(self.number("local.kill_wait_seconds"))
+        Duration::from_secs(self.values.number("local.kill_wait_seconds"))
     }
 
     /// Where the lock that lets one local job run at a time lies.
     #[must_use]
     pub fn local_lock_dir(&self) -> PathBuf {
-        self.path("local.lock_dir").map_or_else(|| PathBuf::from("/var/tmp"), Path::to_owned)
+        self.values.path("local.lock_dir").map_or_else(|| PathBuf::from("/var/tmp"), Path::to_owned)
     }
-}
-
-fn built_in(key: &'static Key) -> Setting {
-    let value = key.default.map(|text| key.read(text).expect("a test reads every default"));
-    Setting { key, value, origin: Origin::Default }
-}
-
-fn set(values: &mut [Setting], name: &str, value: Option<Value>, origin: Origin) {
-    if let Some(setting) = values.iter_mut().find(|setting| setting.key.name == name) {
-        setting.value = value;
-        setting.origin = origin;
-    }
-}
-
-fn value_of<'a>(values: &'a [Setting], name: &str) -> Option<&'a Value> {
-    values.iter().find(|setting| setting.key.name == name)?.value.as_ref()
 }
 
 #[cfg(test)]
@@ -206,6 +176,17 @@ mod tests {
         assert_eq!(settings.local_kill_wait(), Duration::from_secs(30));
         assert_eq!(settings.slurm_timeout(), Duration::from_secs(30));
         assert_eq!(settings.record_interval(), Duration::from_secs(30));
+        assert_eq!(settings.process_interval(), Duration::from_secs(5));
+        assert_eq!(settings.daemon_socket(), Some(Path::new("/run/dlrun/dlrund.sock")));
+        assert_eq!(settings.nvml_library(), None);
+    }
+
+    #[test]
+    fn a_daemon_that_is_off_has_no_socket() {
+        let text = "[monitor]\ndaemon = \"off\"\ndaemon_socket = \"/run/other.sock\"\n";
+        let fragment = Fragment::from_toml(Path::new("/c.toml"), text);
+        let settings = Settings::merge(&defaults(), &[fragment]).expect("settings");
+        assert_eq!(settings.daemon_socket(), None);
     }
 
     #[test]

@@ -110,6 +110,15 @@ pub struct Plan {
     pub timing: Option<TimingPattern>,
     /// Time between two samples, in milliseconds.
     pub interval_ms: u64,
+    /// Time between two looks at single processes, in milliseconds.
+    #[serde(default = "default_process_interval_ms")]
+    pub process_interval_ms: u64,
+    /// Where the nodes' daemon listens; `None`: it is not asked.
+    #[serde(default)]
+    pub daemon_socket: Option<String>,
+    /// NVML on the nodes; `None`: the linker finds it.
+    #[serde(default)]
+    pub nvml_library: Option<String>,
     /// Time between two writings of the node record, in seconds.
     pub record_seconds: u64,
     /// TERM to KILL of local jobs, in seconds.
@@ -124,6 +133,11 @@ pub struct Plan {
     /// that travels.
     #[serde(skip)]
     pub warnings: Vec<String>,
+}
+
+/// Of plans that dlrun wrote before it looked at processes one by one.
+fn default_process_interval_ms() -> u64 {
+    5000
 }
 
 impl Plan {

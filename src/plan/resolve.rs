@@ -49,6 +49,9 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         workload: spec.workload.clone(),
         timing: spec.timing.as_ref().map(|timing| timing.value.clone()),
         interval_ms: millis(settings.monitor_interval()),
+        process_interval_ms: millis(settings.process_interval()),
+        daemon_socket: settings.daemon_socket().map(text),
+        nvml_library: settings.nvml_library().map(text),
         record_seconds: settings.record_interval().as_secs(),
         kill_wait_seconds: settings.local_kill_wait().as_secs(),
         state_dir: text(settings.state_dir()),
@@ -370,6 +373,10 @@ impl Resolver<'_> {
             format!("every {interval} ms"),
             format!("{origin}; CPU, memory, I/O of the process tree"),
         );
+        if self.settings.daemon_socket().is_none() {
+            let origin = self.settings.origin("monitor.daemon");
+            self.reject("dlrund", format!("`monitor.daemon` is off ({origin})"));
+        }
     }
 
     /// Options handed through must not take over what dlrun writes and relies on.
@@ -504,6 +511,33 @@ mod tests {
         assert_eq!(decision.value, "python environment /home/u/env");
         assert!(decision.why.contains("no container runtime"), "{}", decision.why);
         assert_eq!(decision.rejected.len(), 2);
+    }
+
+    #[test]
+    fn the_way_to_the_daemon_travels_in_the_plan() {
+        let asked = plan("", &facts());
+        assert_eq!(asked.daemon_socket.as_deref(), Some("/run/dlrun/dlrund.sock"));
+        let origin = Origin::Environment { variable: "DLRUN_MONITOR__DAEMON".into() };
+        let set = [
+            ("monitor.daemon", "off", origin.clone()),
+            ("monitor.process_interval_ms", "700", origin.clone()),
+            ("monitor.nvml_library", "/opt/nvml.so", origin),
+        ];
+        let off = resolved("", &settings(&set), &facts()).expect("a plan");
+        assert_eq!((off.daemon_socket.as_deref(), off.process_interval_ms), (None, 700));
+        assert_eq!(off.nvml_library.as_deref(), Some("/opt/nvml.so"));
+        assert!(decision(&off, "monitor").rejected[0].why.contains("DLRUN_MONITOR__DAEMON"));
+    }
+
+    #[test]
+    fn plans_from_before_the_daemon_are_read() {
+        let mut json: serde_json::Value = serde_json::from_str(&plan("", &facts()).to_json()).expect("JSON");
+        let fields = json.as_object_mut().expect("an object");
+        for name in ["process_interval_ms", "daemon_socket", "nvml_library"] {
+            assert!(fields.remove(name).is_some(), "{name}");
+        }
+        let old: Plan = serde_json::from_value(json).expect("a plan");
+        assert_eq!((old.daemon_socket, old.nvml_library, old.process_interval_ms), (None, None, 5000));
     }
 
     #[test]

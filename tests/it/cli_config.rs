@@ -47,6 +47,7 @@ fn each_setting_has_a_variable_that_works() {
         let name = setting["name"].as_str().expect("a name");
         let value = match name {
             "scheduler.kind" => "local",
+            "monitor.daemon" => "off",
             "defaults.queue" | "defaults.account" => "word",
             _ if name.ends_with("_ms") => "500",
             _ if name.ends_with("_seconds") => "5",
