@@ -11,6 +11,7 @@
 pub mod clock;
 pub mod command;
 pub mod diagnostic;
+pub mod filesystem;
 pub mod logging;
 pub mod units;
 

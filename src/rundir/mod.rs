@@ -24,6 +24,5 @@ mod state;
 pub use attempt::{Attempt, Reading};
 pub use file::RunDirError;
 pub use node::{MAX_NODE_NAME, MAX_RECORD, MAX_SEGMENT, NodeDir, node_name_problem};
-pub use place::{FileSystem, file_system};
 pub use run::{MAX_RUN_FILE, RunDir};
 pub use state::StateDir;
