@@ -16,7 +16,7 @@ mod usage;
 
 pub use column::SeriesError;
 pub use event::{Event, EventKind};
-pub use gpu::{GpuFacts, GpuUsage};
+pub use gpu::{GpuFacts, GpuSums, GpuUsage};
 pub use node::{Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, WatcherCost};
 pub use run::{RunRecord, Sentinel};
 pub use sample::{

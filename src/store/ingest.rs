@@ -7,24 +7,22 @@ use rusqlite::{OptionalExtension, Params, Transaction, params};
 use super::open::StoreError;
 use super::{integer, optional};
 use crate::job::RunId;
-use crate::record::{
-    Epoch, ExitStatus, HostFacts, MeasureKey, NodeRecord, NodeState, Outcome, RunRecord, Status,
-};
+use crate::record::{ExitStatus, HostFacts, MeasureKey, NodeRecord, NodeState, Outcome, RunRecord, Status};
 
 /// An older record changes nothing, and then there is no row to return.
 const UPSERT_NODE: &str = "
     INSERT INTO node (attempt, node, step, job_id, state, started_at_ms, ended_at_ms, updated_at_ms, exit_code,
         exit_signal, output, target, hostname, kernel, cpus_allowed, omp_num_threads, recogniser,
         epochs_announced, epochs_completed, steps_per_epoch, step_seconds, throughput, throughput_unit, segments,
-        watcher_cpu_us, watcher_samples, watcher_late_ticks)
+        watcher_cpu_us, watcher_samples, watcher_late_ticks, cgroup)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
-        ?23, ?24, ?25, ?26, ?27)
+        ?23, ?24, ?25, ?26, ?27, ?28)
     ON CONFLICT (attempt, node, step) DO UPDATE SET job_id = ?4, state = ?5, started_at_ms = ?6,
         ended_at_ms = ?7, updated_at_ms = ?8, exit_code = ?9, exit_signal = ?10, output = ?11, target = ?12,
         hostname = ?13, kernel = ?14, cpus_allowed = ?15, omp_num_threads = ?16, recogniser = ?17,
         epochs_announced = ?18, epochs_completed = ?19, steps_per_epoch = ?20, step_seconds = ?21,
         throughput = ?22, throughput_unit = ?23, segments = ?24, watcher_cpu_us = ?25, watcher_samples = ?26,
-        watcher_late_ticks = ?27
+        watcher_late_ticks = ?27, cgroup = ?28
         WHERE updated_at_ms <= ?8
     RETURNING id";
 
@@ -156,7 +154,9 @@ impl Writer<'_> {
         let Some(node) = self.node_row(attempt, target, record)? else { return Ok(()) };
         self.replace_usage(node, record)?;
         self.replace_epochs(node, &record.progress.epochs)?;
-        self.replace_holes(node, record)
+        self.replace_holes(node, record)?;
+        self.replace_events(node, &record.events)?;
+        self.replace_gpus(node, &record.gpus)
     }
 
     /// Takes a segment in; segments never change, so one that is there stays. `false` where the node's record is not
@@ -165,13 +165,7 @@ impl Writer<'_> {
     /// # Errors
     /// [`StoreError::Query`] and what the disk adds to it.
     pub fn ingest_segment(&self, key: &MeasureKey, segment: Segment<'_>) -> Result<bool, StoreError> {
-        let node: Option<i64> = self.select(
-            "SELECT node.id FROM node JOIN attempt ON node.attempt = attempt.id JOIN run ON attempt.run = run.id
-             WHERE run.run_id = ?1 AND attempt.element = ?2 AND attempt.attempt = ?3 AND node.node = ?4
-                 AND node.step = ?5",
-            params![key.run_id.as_str(), key.element, key.attempt, key.node, key.step],
-        )?;
-        let Some(node) = node else { return Ok(false) };
+        let Some(node) = self.node_of(key)? else { return Ok(false) };
         let Segment { seq, t0_ms, t1_ms, samples, bytes } = segment;
         self.execute(
             "INSERT OR IGNORE INTO block (node, seq, t0_ms, t1_ms, samples, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -195,10 +189,37 @@ impl Writer<'_> {
     /// [`StoreError::Query`] and what the disk adds to it.
     pub fn clear(&self) -> Result<(), StoreError> {
         // Children first: then each table is emptied in one go, without a look at every row.
-        for table in ["block", "usage", "missing", "gap", "timing", "node", "target", "attempt", "run"] {
+        for table in [
+            "live",
+            "spool",
+            "spool_columns",
+            "rollup",
+            "series",
+            "gpu",
+            "event",
+            "block",
+            "usage",
+            "missing",
+            "gap",
+            "timing",
+            "node",
+            "target",
+            "attempt",
+            "run",
+        ] {
             self.execute(&format!("DELETE FROM {table}"), [])?;
         }
         Ok(())
+    }
+
+    /// The row of a measurement.
+    pub(super) fn node_of(&self, key: &MeasureKey) -> Result<Option<i64>, StoreError> {
+        self.select(
+            "SELECT node.id FROM node JOIN attempt ON node.attempt = attempt.id JOIN run ON attempt.run = run.id
+             WHERE run.run_id = ?1 AND attempt.element = ?2 AND attempt.attempt = ?3 AND node.node = ?4
+                 AND node.step = ?5",
+            params![key.run_id.as_str(), key.element, key.attempt, key.node, key.step],
+        )
     }
 
     fn attempt_row(&self, run_id: &RunId, element: u32, attempt: u32) -> Result<i64, StoreError> {
@@ -264,80 +285,22 @@ impl Writer<'_> {
                 integer(watcher.cpu_us),
                 integer(watcher.samples),
                 integer(watcher.late_ticks),
+                record.cgroup,
             ],
         )
     }
 
-    fn replace_usage(&self, node: i64, record: &NodeRecord) -> Result<(), StoreError> {
-        let usage = &record.usage;
-        self.execute(
-            "INSERT OR REPLACE INTO usage (node, wall_seconds, cpu_user_seconds, cpu_system_seconds, mem_peak_bytes,
-                 io_read_bytes, io_write_bytes, processes_peak)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            params![
-                node,
-                usage.wall_seconds,
-                usage.cpu_user_seconds,
-                usage.cpu_system_seconds,
-                optional(usage.mem_peak_bytes),
-                optional(usage.io_read_bytes),
-                optional(usage.io_write_bytes),
-                optional(usage.processes_peak),
-            ],
-        )?;
-        Ok(())
-    }
-
-    fn replace_epochs(&self, node: i64, epochs: &[Epoch]) -> Result<(), StoreError> {
-        self.execute("DELETE FROM timing WHERE node = ?1", [node])?;
-        for (place, epoch) in epochs.iter().enumerate() {
-            let metrics = serde_json::to_string(&epoch.metrics).expect("numbers under names");
-            self.execute(
-                "INSERT INTO timing (node, place, epoch, printed_seconds, clock_seconds, ended_at_ms, metrics)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                params![
-                    node,
-                    integer(place as u64),
-                    integer(epoch.epoch),
-                    epoch.printed_seconds,
-                    epoch.clock_seconds,
-                    optional(epoch.ended_at_ms),
-                    metrics,
-                ],
-            )?;
-        }
-        Ok(())
-    }
-
-    fn replace_holes(&self, node: i64, record: &NodeRecord) -> Result<(), StoreError> {
-        self.execute("DELETE FROM gap WHERE node = ?1", [node])?;
-        for (place, gap) in record.gaps.iter().enumerate() {
-            self.execute(
-                "INSERT INTO gap (node, place, from_ms, to_ms, why) VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![node, integer(place as u64), integer(gap.from_ms), integer(gap.to_ms), gap.why],
-            )?;
-        }
-        self.execute("DELETE FROM missing WHERE node = ?1", [node])?;
-        for (place, missing) in record.missing.iter().enumerate() {
-            self.execute(
-                "INSERT INTO missing (node, place, what, why) VALUES (?1, ?2, ?3, ?4)",
-                params![node, integer(place as u64), missing.what, missing.why],
-            )?;
-        }
-        Ok(())
-    }
-
-    fn unknown(&self, run_id: &RunId) -> StoreError {
+    pub(super) fn unknown(&self, run_id: &RunId) -> StoreError {
         StoreError::UnknownRun { path: self.path.to_owned(), run_id: run_id.clone() }
     }
 
-    fn execute(&self, sql: &str, values: impl Params) -> Result<usize, StoreError> {
+    pub(super) fn execute(&self, sql: &str, values: impl Params) -> Result<usize, StoreError> {
         let done = self.transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(values));
         done.map_err(|source| StoreError::of(self.path, "write", source))
     }
 
     /// The first column of the first row.
-    fn select(&self, sql: &str, values: impl Params) -> Result<Option<i64>, StoreError> {
+    pub(super) fn select(&self, sql: &str, values: impl Params) -> Result<Option<i64>, StoreError> {
         let statement = self.transaction.prepare_cached(sql);
         let found = statement.and_then(|mut found| found.query_row(values, |row| row.get(0)).optional());
         found.map_err(|source| StoreError::of(self.path, "write", source))

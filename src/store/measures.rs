@@ -7,7 +7,7 @@ use rusqlite::{Row, params};
 use super::open::{Store, StoreError};
 use super::runs::unsigned;
 use crate::job::RunId;
-use crate::record::{Epoch, MeasureKey, Usage};
+use crate::record::{Epoch, Event, EventKind, GpuFacts, GpuSums, GpuUsage, MeasureKey, Usage};
 
 /// The epochs of one node, in the order in which they ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,7 +75,7 @@ impl Store {
     pub fn usage(&self, run_id: &RunId) -> Result<Vec<NodeUsage>, StoreError> {
         let sql = format!(
             "SELECT {KEY}, wall_seconds, cpu_user_seconds, cpu_system_seconds, mem_peak_bytes, io_read_bytes,
-                 io_write_bytes, processes_peak
+                 io_write_bytes, processes_peak, cpu_throttled_seconds, mem_oom_kills
              FROM usage JOIN node ON usage.node = node.id {OF_RUN} ORDER BY {KEY}"
         );
         self.rows(&sql, [run_id.as_str()], |row| {
@@ -87,10 +87,37 @@ impl Store {
                 io_read_bytes: unsigned(row, 8)?,
                 io_write_bytes: unsigned(row, 9)?,
                 processes_peak: unsigned(row, 10)?,
-                ..Usage::default()
+                cpu_throttled_seconds: row.get(11)?,
+                mem_oom_kills: unsigned(row, 12)?,
             };
             Ok(NodeUsage { key: key(run_id, row)?, usage })
         })
+    }
+
+    /// What happened in a run, by node, oldest first.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn events(&self, run_id: &RunId) -> Result<Vec<(MeasureKey, Event)>, StoreError> {
+        let sql = format!(
+            "SELECT {KEY}, at_ms, kind, detail FROM event JOIN node ON event.node = node.id {OF_RUN}
+             ORDER BY {KEY}, place"
+        );
+        self.rows(&sql, [run_id.as_str()], |row| Ok((key(run_id, row)?, event(row, 4)?)))
+    }
+
+    /// The GPUs of a run, by node. The sums behind the means are in the node record alone.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn gpus(&self, run_id: &RunId) -> Result<Vec<(MeasureKey, GpuUsage)>, StoreError> {
+        let sql = format!(
+            "SELECT {KEY}, uuid, gpu.name, minor, pci_bus_id, mem_total_bytes, power_limit_watts, sm_clock_max_mhz, mig,
+                 parent, driver, readings, utilisation_mean_percent, mem_peak_bytes, energy_joules, power_mean_watts,
+                 temperature_peak_celsius, sm_clock_mean_mhz, throttled_seconds, idle_seconds, xid_errors
+             FROM gpu JOIN node ON gpu.node = node.id {OF_RUN} ORDER BY {KEY}, uuid"
+        );
+        self.rows(&sql, [run_id.as_str()], |row| Ok((key(run_id, row)?, gpu_usage(row)?)))
     }
 
     /// The segments of a measurement, ascending.
@@ -122,6 +149,43 @@ fn key(run_id: &RunId, row: &Row<'_>) -> rusqlite::Result<MeasureKey> {
         attempt: row.get(1)?,
         node: row.get(2)?,
         step: row.get(3)?,
+    })
+}
+
+/// An event whose columns begin at `first`.
+pub(super) fn event(row: &Row<'_>, first: usize) -> rusqlite::Result<Event> {
+    let kind: String = row.get(first + 1)?;
+    // A kind of a later dlrun is a note here.
+    let kind = serde_json::from_value(kind.into()).unwrap_or(EventKind::Note);
+    Ok(Event { at_ms: unsigned(row, first)?.unwrap_or(0), kind, detail: row.get(first + 2)? })
+}
+
+fn gpu_usage(row: &Row<'_>) -> rusqlite::Result<GpuUsage> {
+    let gpu = GpuFacts {
+        uuid: row.get(4)?,
+        name: row.get(5)?,
+        minor: row.get(6)?,
+        pci_bus_id: row.get(7)?,
+        mem_total_bytes: unsigned(row, 8)?,
+        power_limit_watts: row.get(9)?,
+        sm_clock_max_mhz: row.get(10)?,
+        mig: row.get(11)?,
+        parent: row.get(12)?,
+        driver: row.get(13)?,
+    };
+    Ok(GpuUsage {
+        gpu,
+        readings: unsigned(row, 14)?.unwrap_or(0),
+        utilisation_mean_percent: row.get(15)?,
+        mem_peak_bytes: unsigned(row, 16)?,
+        energy_joules: row.get(17)?,
+        power_mean_watts: row.get(18)?,
+        temperature_peak_celsius: unsigned(row, 19)?,
+        sm_clock_mean_mhz: row.get(20)?,
+        throttled_seconds: row.get(21)?,
+        idle_seconds: row.get(22)?,
+        xid_errors: unsigned(row, 23)?.unwrap_or(0),
+        sums: GpuSums::default(),
     })
 }
 

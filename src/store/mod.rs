@@ -8,6 +8,7 @@
 mod ingest;
 mod measures;
 mod open;
+mod parts;
 mod runs;
 mod schema;
 

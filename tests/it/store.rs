@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dlrun::job::{JobId, JobState, RunId};
-use dlrun::record::{ExitStatus, Gap, Missing, NodeState, Outcome, Status};
+use dlrun::record::{
+    Event, EventKind, ExitStatus, Gap, GpuFacts, GpuUsage, Missing, NodeState, Outcome, Status,
+};
 use dlrun::store::{Filter, Found, Segment, Store, StoreError};
 use tempfile::TempDir;
 
 use crate::records::{mark, node, run, run_id, spread_id};
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store/v1.db")
+fn fixture(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/store/v{version}.db"))
 }
 
 fn store() -> (TempDir, Store) {
@@ -37,13 +39,32 @@ fn completed() -> Status {
     }
 }
 
-/// What the fixture holds; the same records go into a new database in the tests of idempotency.
+fn gpu() -> GpuUsage {
+    let gpu = GpuFacts {
+        uuid: "GPU-1".to_owned(),
+        name: "NVIDIA H200".to_owned(),
+        minor: Some(3),
+        mem_total_bytes: Some(150_754_820_096),
+        mig: Some(false),
+        ..GpuFacts::default()
+    };
+    let energy_joules = Some(1_234.5);
+    GpuUsage { readings: 60, energy_joules, idle_seconds: 2.0, xid_errors: 1, ..GpuUsage::of(gpu) }
+}
+
+/// What the newest fixture holds; the same records go into a new database in the tests of idempotency.
 fn fill(store: &mut Store) {
     let mut first = run(run_id(1), "mnist", 1_000);
     first.job_id = Some(JobId("4711".to_owned()));
     let mut record = node(run_id(1), "n1", 5_000);
     record.gaps = vec![Gap { from_ms: 1, to_ms: 2, why: "stopped".to_owned() }];
     record.missing = vec![Missing { what: "io_read_bytes".to_owned(), why: "not permitted".to_owned() }];
+    record.cgroup = Some("system.slice/slurmstepd.scope/job_4711/step_0".to_owned());
+    record.usage.cpu_throttled_seconds = Some(1.5);
+    record.usage.mem_oom_kills = Some(2);
+    record.gpus = vec![gpu()];
+    record.events =
+        vec![Event { at_ms: 3_000, kind: EventKind::OomKill, detail: "one of `python3`".to_owned() }];
     let key = record.key.clone();
     let outcome = Outcome {
         start: Some(mark(2_000, None)),
@@ -114,11 +135,16 @@ fn a_job_id_is_not_forgotten_when_the_record_was_older() {
 fn what_was_measured_is_read_back() {
     let (_tmp, mut store) = store();
     fill(&mut store);
-    let record = node(run_id(1), "n1", 5_000);
+    let mut record = node(run_id(1), "n1", 5_000);
+    record.usage.cpu_throttled_seconds = Some(1.5);
+    record.usage.mem_oom_kills = Some(2);
     let timings = store.timings(&run_id(1)).expect("read");
     assert_eq!((timings.len(), &timings[0].key), (1, &record.key));
     assert_eq!(timings[0].epochs, record.progress.epochs);
     assert_eq!(store.usage(&run_id(1)).expect("read")[0].usage, record.usage);
+    assert_eq!(store.gpus(&run_id(1)).expect("read"), [(record.key.clone(), gpu())]);
+    let events = store.events(&run_id(1)).expect("read");
+    assert_eq!((events.len(), &events[0].0, events[0].1.kind), (1, &record.key, EventKind::OomKill));
     let blocks = store.blocks(&record.key).expect("read");
     assert_eq!((blocks.len(), blocks[0].samples, blocks[0].bytes.as_slice()), (1, 5, b"samples".as_slice()));
 }
@@ -231,25 +257,28 @@ fn every_shown_prefix_leads_back_to_its_run() {
 }
 
 #[test]
-fn the_first_released_schema_is_read_and_brought_up_to_date() {
-    let tmp = tempfile::tempdir().expect("a directory");
-    let path = tmp.path().join("dlrun.db");
-    fs::copy(fixture(), &path).expect("copied");
-    let mut old = Store::open(&path).expect("opened");
-    let rows = old.list(10, &Filter::default()).expect("read");
-    assert_eq!((rows.len(), rows[1].record.name.as_str(), &rows[1].status), (2, "mnist", &completed()));
-    assert_eq!(old.timings(&run_id(1)).expect("read")[0].epochs.len(), 2);
-    let (_tmp, mut new) = store();
-    fill(&mut new);
-    fill(&mut old);
-    assert_eq!(dump(&old), dump(&new), "an old database ends up as a new one does");
+fn every_released_schema_is_read_and_brought_up_to_date() {
+    for version in [1, 2] {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let path = tmp.path().join("dlrun.db");
+        fs::copy(fixture(version), &path).expect("copied");
+        let mut old = Store::open(&path).expect("opened");
+        let rows = old.list(10, &Filter::default()).expect("read");
+        assert_eq!((rows.len(), rows[1].record.name.as_str(), &rows[1].status), (2, "mnist", &completed()));
+        assert_eq!(old.timings(&run_id(1)).expect("read")[0].epochs.len(), 2);
+        assert_eq!(old.gpus(&run_id(1)).expect("read").len(), if version == 1 { 0 } else { 1 });
+        let (_tmp, mut new) = store();
+        fill(&mut new);
+        fill(&mut old);
+        assert_eq!(dump(&old), dump(&new), "a database of version {version} ends up as a new one does");
+    }
 }
 
 #[test]
-#[ignore = "writes tests/fixtures/store/v1.db; only when version 1 is being made"]
+#[ignore = "writes tests/fixtures/store/v2.db; only when version 2 is being made"]
 fn make_the_fixture() {
-    let _ = fs::remove_file(fixture());
-    fill(&mut Store::open(&fixture()).expect("opened"));
+    let _ = fs::remove_file(fixture(2));
+    fill(&mut Store::open(&fixture(2)).expect("opened"));
 }
 
 #[test]
@@ -262,13 +291,13 @@ fn a_newer_database_is_refused_untouched() {
     bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
     fs::write(&path, &bytes).expect("written");
     let error = Store::open(&path).expect_err("newer");
-    assert!(matches!(error, StoreError::Newer { version: 99, known: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { version: 99, known: 2, .. }), "{error}");
     assert_eq!(fs::read(&path).expect("read"), bytes);
 }
 
 #[test]
 fn a_damaged_database_is_named_so_and_can_be_replaced() {
-    let whole = fs::read(fixture()).expect("read");
+    let whole = fs::read(fixture(2)).expect("read");
     let mut torn = whole.clone();
     torn.truncate(5_000);
     let mut holed = whole.clone();
