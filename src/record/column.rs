@@ -80,19 +80,19 @@ fn common_divisor(differences: &[i64]) -> i64 {
     i64::try_from(divisor).unwrap_or(1).max(1)
 }
 
-fn signed(bits: u64) -> i64 {
+pub(super) fn signed(bits: u64) -> i64 {
     i64::from_ne_bytes(bits.to_ne_bytes())
 }
 
-fn unsigned(bits: i64) -> u64 {
+pub(super) fn unsigned(bits: i64) -> u64 {
     u64::from_ne_bytes(bits.to_ne_bytes())
 }
 
-fn zigzag(value: i64) -> u64 {
+pub(super) fn zigzag(value: i64) -> u64 {
     unsigned((value << 1) ^ (value >> 63))
 }
 
-fn unzigzag(code: u64) -> i64 {
+pub(super) fn unzigzag(code: u64) -> i64 {
     signed(code >> 1) ^ -signed(code & 1)
 }
 

@@ -7,6 +7,7 @@ mod column;
 mod event;
 mod gpu;
 mod node;
+mod row;
 mod run;
 mod sample;
 mod series;
@@ -18,6 +19,7 @@ pub use column::SeriesError;
 pub use event::{Event, EventKind};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage};
 pub use node::{Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, WatcherCost};
+pub use row::{RowCoder, RowLayout};
 pub use run::{RunRecord, Sentinel};
 pub use sample::{
     COLUMNS, Column, ColumnKind, GPU_COLUMNS, GpuReading, PROCESS_COLUMNS, ProcessReading, Sample,
