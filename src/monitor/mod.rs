@@ -4,6 +4,7 @@
 //! module knows nothing of schedulers, of files that keep the samples, and of time: the caller says when a tick is and
 //! what the clock shows.
 
+mod gpu;
 mod host;
 mod ledger;
 mod process;
@@ -13,6 +14,10 @@ mod tree;
 #[cfg(test)]
 mod fake_proc;
 
+pub use gpu::{
+    GpuCondition, GpuError, GpuProcess, GpuRead, GpuReader, GpuReport, GpuShare, GpuState, GpuWatch, GpuXid,
+    Nvml, WatchPace, allocated_gpus, device_minors, gpu_driver_present,
+};
 pub use host::host_facts;
 pub use process::start_time_ticks;
 pub use sampler::Sampler;

@@ -31,6 +31,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("rusqlite", &["store"]),
     ("sysinfo", &["monitor"]),
     ("nvml_wrapper", &["monitor"]),
+    ("nvml_wrapper_sys", &["monitor"]),
     ("toml", &["job", "config"]),
     ("tokio", &["daemon"]),
 ];
