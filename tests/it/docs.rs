@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dlrun::config::{Fragment, KEYS};
+use dlrun::config::{DAEMON_KEYS, Fragment, KEYS, Key};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -123,46 +123,71 @@ fn job_files_in_the_documentation_are_valid() {
     assert!(seen >= 4, "{seen}");
 }
 
-#[test]
-fn every_setting_is_documented_with_variable_and_default() {
-    let page = read("docs/config.md");
-    for key in &KEYS {
-        let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", key.name)));
-        let row = row.unwrap_or_else(|| panic!("docs/config.md has no row for `{}`", key.name));
-        assert!(row.contains(&format!("`{}`", key.variable())), "{row}");
-        let default = key.default.map(|text| format!("| `{text}` |"));
-        assert!(default.is_none_or(|text| row.contains(&text)), "{row}");
-    }
-    for (_, text) in blocks(&page).into_iter().filter(|(word, _)| word == "toml") {
-        let fragment = Fragment::from_toml(Path::new("docs/config.md"), &text);
-        assert!(fragment.errors.is_empty() && fragment.unknown.is_empty(), "{fragment:#?}");
-    }
+/// The row of a setting in `docs/config.md` names its default.
+fn documented_row<'a>(page: &'a str, key: &Key) -> &'a str {
+    let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", key.name)));
+    let row = row.unwrap_or_else(|| panic!("docs/config.md has no row for `{}`", key.name));
+    let default = key.default.map(|text| format!("| `{text}` |"));
+    assert!(default.is_none_or(|text| row.contains(&text)), "{row}");
+    row
 }
 
 #[test]
-fn the_sample_configuration_holds_every_setting_with_its_default() {
-    let path = Path::new("etc/dlrun.toml");
-    let sample = read("etc/dlrun.toml");
-    assert_eq!(Fragment::from_toml(path, &sample), Fragment::default(), "as it is, it sets nothing");
+fn every_setting_is_documented_with_variable_and_default() {
+    let whole = read("docs/config.md");
+    let (page, daemon) = whole.split_once("\n## The node daemon\n").expect("a section of its own");
+    for key in &KEYS {
+        let row = documented_row(page, key);
+        assert!(row.contains(&format!("`{}`", key.variable())), "{row}");
+    }
+    for key in &DAEMON_KEYS {
+        documented_row(daemon, key);
+    }
+    let rows = |text: &str| text.lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!((rows(page), rows(daemon)), (KEYS.len(), DAEMON_KEYS.len()), "a row that no setting has");
+    for (text, read) in [(page, Fragment::from_toml as Reader), (daemon, Fragment::from_daemon_toml)] {
+        for (_, text) in blocks(text).into_iter().filter(|(word, _)| word == "toml") {
+            let fragment = read(Path::new("docs/config.md"), &text);
+            assert!(fragment.errors.is_empty() && fragment.unknown.is_empty(), "{fragment:#?}");
+        }
+    }
+}
+
+type Reader = fn(&Path, &str) -> Fragment;
+
+#[test]
+fn the_sample_configurations_hold_every_setting_with_its_default() {
+    holds_every_setting("etc/dlrun.toml", &KEYS, Fragment::from_toml);
+    holds_every_setting("etc/dlrund.toml", &DAEMON_KEYS, Fragment::from_daemon_toml);
+}
+
+fn holds_every_setting(path: &str, keys: &[Key], reader: Reader) {
+    let sample = read(path);
+    let path = Path::new(path);
+    assert_eq!(reader(path, &sample), Fragment::default(), "as it is, it sets nothing");
 
     // A setting stands right behind its `#`, prose behind a blank.
     let is_setting = |line: &str| line.strip_prefix('#').is_some_and(|rest| !rest.starts_with(' '));
     let uncommented: Vec<&str> =
         sample.lines().map(|line| if is_setting(line) { &line[1..] } else { line }).collect();
-    let fragment = Fragment::from_toml(path, &uncommented.join("\n"));
+    let fragment = reader(path, &uncommented.join("\n"));
     assert!(fragment.errors.is_empty() && fragment.unknown.is_empty(), "{fragment:#?}");
     let set: BTreeSet<&str> = fragment.entries.iter().map(|entry| entry.key.name).collect();
-    assert_eq!(set, KEYS.iter().map(|key| key.name).collect());
+    assert_eq!(set, keys.iter().map(|key| key.name).collect());
 
-    let mut comment = String::new();
+    let (mut comment, mut section) = (String::new(), String::new());
     for line in sample.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.replace(']', ".");
+        }
         if !is_setting(line) {
             comment = if line.starts_with('#') { comment + line } else { String::new() };
             continue;
         }
-        let name = line[1..].split(' ').next().unwrap_or_default();
-        let entry = fragment.entries.iter().find(|entry| entry.key.name.rsplit('.').next() == Some(name));
+        let name = format!("{section}{}", line[1..].split(' ').next().unwrap_or_default());
+        let entry = fragment.entries.iter().find(|entry| entry.key.name == name);
         let entry = entry.unwrap_or_else(|| panic!("{line} is no setting"));
+        assert!(!comment.is_empty(), "nothing says what {name} is");
         match entry.key.default {
             Some(text) => assert_eq!(entry.key.read(text).as_ref(), Ok(&entry.value), "{name}"),
             None => assert!(comment.contains("No default: "), "{name} is an example, and nothing says so"),
