@@ -29,4 +29,5 @@ mod slurm_real;
 mod soak;
 mod store;
 mod support;
+mod systemd;
 mod timing;

@@ -1,0 +1,229 @@
+//! What is installed for systemd: the unit, as systemd itself judges it, and where `systemd/install` puts things.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const UNIT: &str = "dlrund.service";
+/// The worst that `systemd-analyze security` may say, of 10.
+const EXPOSURE: f64 = 2.5;
+
+fn source() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn unit_text() -> String {
+    fs::read_to_string(source().join("systemd").join(UNIT)).expect("the unit")
+}
+
+/// All values of a key of the unit, one a line, in their order.
+fn values<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
+    let start = format!("{key}=");
+    unit.lines().filter_map(|line| line.strip_prefix(&start)).collect()
+}
+
+fn value<'a>(unit: &'a str, key: &str) -> &'a str {
+    let found = values(unit, key);
+    assert_eq!(found.len(), 1, "{key}");
+    found[0]
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn skipped(why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
+
+/// A systemd tool's answer; `None`, and said so, where this machine has no such tool.
+fn systemd(program: &str, arguments: &[&str]) -> Option<Output> {
+    let mut command = Command::new(program);
+    match command.args(arguments).env("SYSTEMD_PAGER", "cat").env("LC_ALL", "C.UTF-8").output() {
+        Ok(output) => Some(output),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            skipped(&format!("this machine has no {program}"));
+            None
+        }
+        Err(error) => panic!("{program}: {error}"),
+    }
+}
+
+/// A tree as `systemd/install` makes it from stand-ins for the programs.
+struct Installed {
+    _dir: tempfile::TempDir,
+    dest: PathBuf,
+    build: PathBuf,
+}
+
+impl Installed {
+    fn new(prefix: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (dest, build) = (dir.path().join("dest"), dir.path().join("build"));
+        fs::create_dir(&build).expect("ours");
+        for program in ["dlrun", "dlrund"] {
+            let path = build.join(program);
+            fs::write(&path, "#!/bin/sh\n").expect("ours");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("ours");
+        }
+        let installed = Self { _dir: dir, dest, build };
+        let output = installed.again(prefix);
+        assert!(output.status.success(), "{}", told(&output));
+        let commands = told(&output);
+        assert!(commands.contains("systemd-sysusers") && commands.contains("systemctl enable --now dlrund"));
+        installed
+    }
+
+    fn again(&self, prefix: &str) -> Output {
+        let script = source().join("systemd/install");
+        let mut command = Command::new(script);
+        command.env("DESTDIR", &self.dest).env("PREFIX", prefix).env("BUILD", &self.build);
+        command.output().expect("a shell")
+    }
+
+    fn path(&self, absolute: &str) -> PathBuf {
+        self.dest.join(absolute.trim_start_matches('/'))
+    }
+
+    fn read(&self, absolute: &str) -> String {
+        fs::read_to_string(self.path(absolute)).unwrap_or_else(|error| panic!("{absolute}: {error}"))
+    }
+
+    fn mode(&self, absolute: &str) -> u32 {
+        let metadata =
+            fs::metadata(self.path(absolute)).unwrap_or_else(|error| panic!("{absolute}: {error}"));
+        metadata.permissions().mode() & 0o7777
+    }
+}
+
+#[test]
+fn systemd_finds_no_fault_with_the_unit() {
+    let installed = Installed::new("/usr");
+    let text = installed.read("/usr/lib/systemd/system/dlrund.service");
+    // The program is looked for, and systemd's own units are this machine's.
+    let there = text.replace("=/usr/bin/", &format!("={}/usr/bin/", installed.dest.display()));
+    let unit = installed.dest.join(UNIT);
+    let verify = |text: &str| {
+        fs::write(&unit, text).expect("ours");
+        systemd("systemd-analyze", &["verify", "--man=no", unit.to_str().expect("text")])
+    };
+    let Some(output) = verify(&there) else { return };
+    let complaints: Vec<String> =
+        told(&output).lines().filter(|line| line.contains("dlrund")).map(str::to_owned).collect();
+    assert!(complaints.is_empty(), "{complaints:#?}");
+    // It would have complained: of a key that this systemd does not know, and of a program that is not there.
+    let misspelt = told(&verify(&there.replace("NoNewPrivileges=", "NoNewPrivilege=")).expect("as before"));
+    assert!(misspelt.contains("NoNewPrivilege"), "{misspelt}");
+    assert!(
+        told(&verify(&text.replace("/dlrund", "/nothing")).expect("as before")).contains("not executable")
+    );
+}
+
+#[test]
+fn the_unit_is_closed_enough() {
+    let unit = source().join("systemd").join(UNIT);
+    let arguments = ["security", "--offline=true", "--no-pager", unit.to_str().expect("text")];
+    let Some(output) = systemd("systemd-analyze", &arguments) else { return };
+    let text = told(&output);
+    if text.contains("unrecognized option") || text.contains("Unknown argument") {
+        skipped("this systemd-analyze judges no files (that came with 250)");
+        return;
+    }
+    let (_, level) = text.rsplit_once("exposure level for").unwrap_or_else(|| panic!("no judgement: {text}"));
+    let number = level.split_whitespace().find_map(|word| word.parse::<f64>().ok()).expect("a number");
+    assert!(number <= EXPOSURE, "{number} > {EXPOSURE}:\n{text}");
+}
+
+/// What a later edit must not take away; `docs/operations.md` says why each is there.
+#[test]
+fn the_unit_keeps_its_promises() {
+    let unit = unit_text();
+    assert_eq!((value(&unit, "User"), value(&unit, "Group")), ("dlrun", "dlrun"));
+    assert_eq!(value(&unit, "Type"), "notify");
+    assert_eq!(value(&unit, "CapabilityBoundingSet"), "CAP_SYS_PTRACE CAP_DAC_READ_SEARCH");
+    assert_eq!(value(&unit, "AmbientCapabilities"), value(&unit, "CapabilityBoundingSet"));
+    assert!(values(&unit, "PrivateDevices").is_empty(), "it would hide the GPUs");
+    assert!(value(&unit, "WatchdogSec").parse::<u32>().is_ok_and(|seconds| seconds > 0));
+    // The settings' defaults lie where the unit lets the daemon write, and users' dlrun looks where it listens.
+    let defaults = dlrun::config::DaemonSettings::merge(&[]);
+    let run = format!("/run/{}", value(&unit, "RuntimeDirectory"));
+    assert_eq!(defaults.socket().parent(), Some(Path::new(&run)));
+    assert_eq!(value(&unit, "RuntimeDirectoryMode"), "0755", "all users reach the socket");
+    let state = format!("/var/lib/{}", value(&unit, "StateDirectory"));
+    assert_eq!(defaults.state_dir(), Path::new(&state));
+    assert_eq!(value(&unit, "StateDirectoryMode"), "0750");
+    assert_eq!(defaults.read_group(), Some(value(&unit, "Group")));
+    let key = dlrun::config::Key::named("monitor.daemon_socket").expect("a setting");
+    assert_eq!(key.default.map(Path::new), Some(defaults.socket()));
+}
+
+#[test]
+fn what_is_installed_is_what_the_unit_names() {
+    for prefix in ["/usr", "/usr/local"] {
+        let installed = Installed::new(prefix);
+        let unit = installed.read(&format!("{prefix}/lib/systemd/system/dlrund.service"));
+        let program = value(&unit, "ExecStart");
+        assert_eq!(program, format!("{prefix}/bin/dlrund"));
+        assert_eq!((installed.mode(program), installed.mode(&format!("{prefix}/bin/dlrun"))), (0o755, 0o755));
+        let page = value(&unit, "Documentation").strip_prefix("file:").expect("a file");
+        assert_eq!(
+            installed.read(page),
+            fs::read_to_string(source().join("docs/operations.md")).expect("ours")
+        );
+        let users = installed.read(&format!("{prefix}/lib/sysusers.d/dlrun.conf"));
+        assert!(
+            users.lines().any(|line| line.starts_with(&format!("u {} ", value(&unit, "User")))),
+            "{users}"
+        );
+        let directories = installed.read(&format!("{prefix}/lib/tmpfiles.d/dlrun.conf"));
+        let made: Vec<&str> = directories.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+        assert!(made.contains(&"/etc/dlrun") && made.contains(&"/var/lib/dlrun"), "{made:?}");
+        for directory in ["/etc/dlrun", "/etc/dlrun/conf.d", "/etc/dlrun/dlrund.conf.d"] {
+            assert_eq!(installed.mode(directory), 0o755, "{directory}");
+        }
+        for sample in ["/etc/dlrun/dlrun.toml", "/etc/dlrun/dlrund.toml"] {
+            assert_eq!(installed.mode(sample), 0o644, "{sample}");
+        }
+    }
+}
+
+#[test]
+fn systemd_makes_the_user_and_the_directories() {
+    let installed = Installed::new("/usr");
+    let root = format!("--root={}", installed.dest.display());
+    let Some(output) = systemd("systemd-sysusers", &[&root, "--dry-run", "dlrun.conf"]) else { return };
+    let text = told(&output);
+    assert!(output.status.success() && text.contains("'dlrun'"), "{text}");
+    if !nix::unistd::getuid().is_root() {
+        skipped("making users and directories takes root");
+        return;
+    }
+    let made = systemd("systemd-sysusers", &[&root, "dlrun.conf"]).expect("as before");
+    assert!(made.status.success() && installed.read("/etc/passwd").contains("dlrun:x:"), "{}", told(&made));
+    let Some(output) = systemd("systemd-tmpfiles", &[&root, "--create", "dlrun.conf"]) else { return };
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(installed.mode("/var/lib/dlrun"), 0o750);
+}
+
+#[test]
+fn installing_again_keeps_the_configuration_and_renews_the_rest() {
+    let installed = Installed::new("/usr");
+    let own = "[store]\nkeep_days = 7\n";
+    fs::write(installed.path("/etc/dlrun/dlrund.toml"), own).expect("ours");
+    fs::write(installed.path("/usr/bin/dlrund"), "old").expect("ours");
+    let output = installed.again("/usr");
+    assert!(output.status.success(), "{}", told(&output));
+    assert!(told(&output).contains("kept"), "{}", told(&output));
+    assert_eq!(installed.read("/etc/dlrun/dlrund.toml"), own);
+    assert_eq!(installed.read("/usr/bin/dlrund"), "#!/bin/sh\n");
+    let elsewhere = installed.again("/opt/dlrun");
+    assert!(
+        !elsewhere.status.success() && told(&elsewhere).contains("/opt/dlrun"),
+        "systemd looks not there"
+    );
+    fs::remove_file(installed.build.join("dlrund")).expect("ours");
+    let unbuilt = installed.again("/usr");
+    assert!(!unbuilt.status.success() && told(&unbuilt).contains("cargo build"), "{}", told(&unbuilt));
+}
