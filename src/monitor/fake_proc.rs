@@ -68,6 +68,19 @@ impl FakeProc {
         self.write(pid, "io", &format!("read_bytes: {read_bytes}\nwrite_bytes: {write_bytes}\n"));
     }
 
+    /// Writes the files of the node: `at` microseconds of pressure and bytes of network.
+    pub(super) fn put_node(&self, at: u64) {
+        let directory = self.path().join("pressure");
+        fs::create_dir_all(&directory).expect("made");
+        let line = |kind: &str| format!("{kind} avg10=0.00 avg60=0.00 avg300=0.00 total={at}\n");
+        for name in ["cpu", "memory", "io"] {
+            fs::write(directory.join(name), line("some") + &line("full")).expect("written");
+        }
+        fs::create_dir_all(self.path().join("net")).expect("made");
+        let network = format!("head|x\n  eth0: {at} 0 0 0 0 0 0 0 {at} 0 0 0 0 0 0 0\n");
+        fs::write(self.path().join("net/dev"), network).expect("written");
+    }
+
     /// Ends a process.
     pub(super) fn remove(&self, pid: u32) {
         fs::remove_dir_all(self.path().join(pid.to_string())).expect("removed");

@@ -1,12 +1,19 @@
-//! Measures what a run uses, from the kernel's files under `/proc`.
+//! Measures what a run uses, from the kernel's files under `/proc` and of its cgroup.
 //!
-//! A [`Sampler`] makes one [`Sample`](crate::record::Sample) per tick; [`host_facts`] says once what the machine is. The
-//! module knows nothing of schedulers, of files that keep the samples, and of time: the caller says when a tick is and
-//! what the clock shows.
+//! A [`Sampler`] makes one [`Sample`](crate::record::Sample) per tick; [`host_facts`] says once what the machine is.
+//! [`cgroup::locate`] finds the cgroup of the job in which a process runs, [`identity`] says who a process is. The module
+//! knows nothing of schedulers but how their cgroups are named, nothing of files that keep the samples, and nothing of
+//! time: the caller says when a tick is and what the clock shows.
 
+mod baseline;
+pub mod cgroup;
+mod columns;
+mod commands;
 mod gpu;
 mod host;
+pub mod identity;
 mod ledger;
+mod node;
 mod process;
 mod sampler;
 mod tree;
@@ -14,13 +21,15 @@ mod tree;
 #[cfg(test)]
 mod fake_proc;
 
+pub use baseline::Baseline;
+pub use cgroup::JobCgroup;
 pub use gpu::{
     GpuCondition, GpuError, GpuProcess, GpuRead, GpuReader, GpuReport, GpuShare, GpuState, GpuWatch, GpuXid,
     Nvml, WatchPace, allocated_gpus, device_minors, gpu_driver_present,
 };
 pub use host::host_facts;
-pub use process::start_time_ticks;
-pub use sampler::Sampler;
+pub use identity::start_time_ticks;
+pub use sampler::{Sampler, SamplerOptions};
 pub use tree::TreeRoot;
 
 use nix::sys::resource::{UsageWho, getrusage};

@@ -12,6 +12,8 @@ use nix::errno::Errno;
 
 /// Kernel thread; `PF_KTHREAD` of the kernel's `include/linux/sched.h`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
+/// `TASK_COMM_LEN` without its end.
+const NAME_BYTES: usize = 15;
 /// Longer than any `stat`, and than `status` up to the lines that are read.
 const BUFFER_BYTES: usize = 8192;
 
@@ -19,6 +21,7 @@ const BUFFER_BYTES: usize = 8192;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) pid: u32,
+    pub(super) name: Name,
     pub(super) state: u8,
     pub(super) parent: u32,
     pub(super) process_group: u32,
@@ -30,6 +33,34 @@ pub(super) struct Stat {
     pub(super) threads: u64,
     pub(super) start_time_ticks: u64,
     pub(super) rss_pages: u64,
+}
+
+/// The kernel's short name of a process (`comm`): what the program or the process itself chose, cut to 15 bytes. Names of
+/// kernel threads may be longer and are cut here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Name {
+    bytes: [u8; NAME_BYTES],
+    length: usize,
+}
+
+impl Name {
+    fn new(name: &[u8]) -> Self {
+        let mut bytes = [0; NAME_BYTES];
+        let length = name.len().min(NAME_BYTES);
+        bytes.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+        Self { bytes, length }
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+
+    /// As text. A process may give itself any bytes: what a terminal would obey or not show becomes `?`.
+    pub(super) fn to_text(self) -> String {
+        let text = String::from_utf8_lossy(self.as_bytes());
+        let is_odd = |c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER;
+        text.chars().map(|c| if is_odd(c) { '?' } else { c }).collect()
+    }
 }
 
 /// CPU times in clock ticks.
@@ -65,6 +96,7 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
     let pid = small(text.get(..open)?.trim_ascii())?;
+    let name = Name::new(text.get(open + 1..close)?);
     let mut fields = text.get(close + 1..)?.trim_ascii().split(|byte| *byte == b' ');
     let state = *fields.next()?.first()?;
     let (parent, process_group, session) =
@@ -77,6 +109,7 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
     let rss_pages = number(fields.nth(1)?)?;
     Some(Stat {
         pid,
+        name,
         state,
         parent,
         process_group,
@@ -123,9 +156,9 @@ fn parse_shmem_bytes(text: &[u8]) -> Option<u64> {
 }
 
 /// The number that follows a key at the start of a line; a unit after it is left.
-fn line(text: &[u8], key: &[u8]) -> Option<u64> {
+pub(super) fn line(text: &[u8], key: &[u8]) -> Option<u64> {
     let found = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(key))?;
-    number(found.trim_ascii().split(|byte| *byte == b' ').next()?)
+    number(found.trim_ascii().split(u8::is_ascii_whitespace).next()?)
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -172,9 +205,15 @@ impl ProcDir {
         self.read(file, parse_stat)
     }
 
-    pub(super) fn io(&mut self, pid: u32) -> io::Result<Io> {
+    /// Reads `io` of a process; the file may be kept like that of `stat`.
+    pub(super) fn io(&mut self, pid: u32) -> io::Result<(Io, File)> {
         let file = self.open(pid, "io")?;
-        self.read(&file, parse_io)
+        Ok((self.io_again(&file)?, file))
+    }
+
+    /// Reads a kept `io` again.
+    pub(super) fn io_again(&mut self, file: &File) -> io::Result<Io> {
+        self.read(file, parse_io)
     }
 
     pub(super) fn shmem_bytes(&mut self, pid: u32) -> io::Result<u64> {
@@ -200,15 +239,6 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ESRCH as i32)
 }
 
-/// When a process was started, in clock ticks since boot (field 22 of `/proc/PID/stat`). With its pid it names a process
-/// for ever, as far as this boot goes.
-///
-/// # Errors
-/// When there is no such process, or it may not be seen.
-pub fn start_time_ticks(pid: u32) -> io::Result<u64> {
-    Ok(ProcDir::new(Path::new("/proc")).stat(pid)?.0.start_time_ticks)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,6 +250,7 @@ mod tests {
     fn stat_with_brackets_in_the_name_is_read() {
         let stat = parse_stat(LINE.as_bytes()).expect("a stat line");
         assert_eq!((stat.pid, stat.state, stat.parent), (4711, b'R', 12));
+        assert_eq!(stat.name.as_bytes(), b"a) S 1 (b");
         assert_eq!((stat.process_group, stat.session, stat.is_kernel_thread), (4700, 4699, false));
         assert_eq!(stat.times, CpuTicks { user: 501, system: 62 });
         assert_eq!(stat.children, CpuTicks { user: 703, system: 84 });
@@ -243,8 +274,8 @@ mod tests {
     }
 
     #[test]
-    fn own_start_time_is_found_and_pid_0_is_gone() {
-        assert!(start_time_ticks(std::process::id()).expect("own") > 0);
-        assert!(is_gone(&start_time_ticks(0).expect_err("no such process")));
+    fn names_are_cut_and_made_harmless() {
+        assert_eq!(Name::new(b"kworker/0:1-events").to_text(), "kworker/0:1-eve");
+        assert_eq!(Name::new(b"a\x1b[2J\xff\n").to_text(), "a?[2J??");
     }
 }

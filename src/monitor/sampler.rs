@@ -1,92 +1,199 @@
 //! One sample per tick, put together from the sources that a run has.
 //!
-//! The source of each column is named in [`Sampler`]. A node daemon has better ones for some (the job's cgroup for CPU
-//! time, memory and I/O) and further ones (GPUs): they become further fields of the sampler, read in
-//! [`Sampler::sample`] after the tree and written over its columns.
+//! The source of each column is named in [`Sampler`].
 
 use std::path::Path;
+use std::time::Duration;
 
 use nix::unistd::{SysconfVar, sysconf};
 
+use super::baseline::{Baseline, count};
+use super::cgroup::{CgroupReader, CgroupReading, Group, JobCgroup};
+use super::columns::Columns;
+use super::commands::busiest;
 use super::ledger::Ledger;
-use super::tree::{Tree, TreeRoot, keep_files_limit};
-use crate::record::{COLUMNS, Missing, Sample};
+use super::node::Node;
+use super::process::CpuTicks;
+use super::tree::{Totals, Tree, TreeRoot, keep_files_limit};
+use crate::record::{Missing, Sample};
 
-/// Between two readings of what costs more than `stat`: I/O and shared memory.
-const SLOW_EVERY_MS: u64 = 5000;
-/// A tick that comes so much early is still taken for one, so that jitter does not cost a whole tick.
-const SLOW_EARLY_MS: u64 = 500;
+/// A tick that comes early by this share of the interval is still taken for one, so that jitter does not cost a whole
+/// tick.
+const EARLY_SHARE: u64 = 10;
 
-/// Samples the processes of one run.
+/// How a run is sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SamplerOptions {
+    /// Between two readings of what is costly: process by process, I/O and shared memory. Zero: with every sample.
+    pub process_interval: Duration,
+}
+
+impl Default for SamplerOptions {
+    fn default() -> Self {
+        Self { process_interval: Duration::from_secs(5) }
+    }
+}
+
+/// Samples one run: its processes, its cgroup where it has one, and the node.
 ///
-/// Every column is the sum over the run's processes on this node:
-///
-/// | columns | source | when |
+/// | columns | without a cgroup: sums over the run's processes | with a cgroup: its totals, at every sample |
 /// |---|---|---|
-/// | `cpu_user_us`, `cpu_system_us` | `/proc/PID/stat`, own times and those of children waited for; plus the supervisor's children | every sample |
-/// | `mem_rss_bytes`, `processes`, `threads` | `/proc/PID/stat`, ended processes left out | every sample |
-/// | `mem_shmem_bytes` | `RssShmem` of `/proc/PID/status` (Linux 4.5) | every 5 s |
-/// | `io_read_bytes`, `io_write_bytes` | `/proc/PID/io`, the supervisor's from the start of the sampler | every 5 s |
+/// | `cpu_user_us`, `cpu_system_us` | `/proc/PID/stat`, own times and those of children waited for, plus the supervisor's children; every sample | v2 `cpu.stat`; v1 `cpuacct.usage`, split as `cpuacct.stat` is |
+/// | `mem_rss_bytes`, `processes`, `threads` | `/proc/PID/stat`, ended processes left out; every sample | the same for all processes in the cgroup, every 5 s |
+/// | `mem_shmem_bytes` | `RssShmem` of `/proc/PID/status` (Linux 4.5); every 5 s | `memory.stat` |
+/// | `io_read_bytes`, `io_write_bytes` | `/proc/PID/io`, the supervisor's from the start of the sampler; every 5 s | the larger of that and of v2 `io.stat`, v1 `blkio.throttle.io_service_bytes_recursive` |
+/// | `mem_anon_bytes`, `mem_file_bytes` | none | `memory.stat`; v1 `total_rss`, `total_cache` |
+/// | `mem_peak_bytes` | none | v2 `memory.peak`; v1 `memory.max_usage_in_bytes` |
+/// | `mem_oom_kills` | none | v2 `memory.events`; v1 `memory.oom_control` of all directories |
+/// | `cpu_throttled_us` | none | `cpu.stat`; in v1 of the job's own quota |
+/// | `psi_…` | none | v2 `cpu.pressure`, `memory.pressure`, `io.pressure` |
+/// | `node_psi_…`, `node_net_…` | `/proc/pressure/…`, `/proc/net/dev`; every sample | the same |
+/// | `commands` | the 64 processes with the most CPU time; every 5 s | the same, of all in the cgroup |
 ///
-/// What is read every 5 s is `None` in the samples between; it is also read in the first sample, in the one that finds
-/// the root ended, and by [`Sampler::sample_all`]. Counters never fall. Processes of other users whose files may not be
-/// read are left out.
+/// What a cgroup lacks is summed over the processes that it lists. The source of a column stays the same for a run.
+/// Neither account of I/O counts too much, and each misses something: `/proc` the processes that nobody waited for, the
+/// cgroup what goes to no block device (NFS, Lustre) and, in v1, what the kernel writes on its own; since Linux 6.10 v1
+/// counts nothing before a limit is set.
+///
+/// What is read every 5 s ([`SamplerOptions::process_interval`]) is `None` in the samples between; it is also read in the
+/// first sample, in the one that finds the root ended, and by [`Sampler::sample_all`]. Counters never fall; those of a
+/// cgroup begin with the run ([`Baseline`]). Processes of other users whose files may not be read are left out.
 ///
 /// Known limits: what a process used since the last reading is lost where its parent ignores `SIGCHLD`, or where there
 /// is no supervisor to inherit orphans; kernels before 4.5 have no `RssShmem`; from Linux 6.2 on the `rss` of a process
-/// with many threads may be off by some pages per CPU.
+/// with many threads may be off by some pages per CPU; two runs in one cgroup share its totals.
 #[derive(Debug)]
 pub struct Sampler {
     tree: Tree,
-    us_per_tick: u64,
-    page_bytes: u64,
-    cpu_user: Ledger,
-    cpu_system: Ledger,
-    io_read: Ledger,
-    io_write: Ledger,
+    cgroup: Option<CgroupReader>,
+    node: Node,
+    units: Units,
+    interval_ms: u64,
+    baseline: Baseline,
     slow_at_ms: Option<u64>,
     had_root: bool,
-    columns: [Reading; COLUMNS.len()],
+    pids: Vec<u32>,
+    columns: Columns,
+    /// Why there are no columns of a cgroup, where there might be.
+    no_cgroup: Option<&'static str>,
 }
 
-/// Whether a column was ever read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Reading {
-    NotTried,
-    Failed(String),
-    Done,
+/// The kernel's units on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Units {
+    us_per_tick: u64,
+    page_bytes: u64,
 }
 
-const TREE_COLUMNS: [&str; 5] = ["cpu_user_us", "cpu_system_us", "mem_rss_bytes", "processes", "threads"];
+impl Units {
+    fn of_system() -> Self {
+        Self {
+            us_per_tick: 1_000_000 / system_value(SysconfVar::CLK_TCK, 100),
+            page_bytes: system_value(SysconfVar::PAGE_SIZE, 4096),
+        }
+    }
+
+    pub(super) fn us(self, ticks: u64) -> u64 {
+        ticks.saturating_mul(self.us_per_tick)
+    }
+
+    pub(super) fn bytes(self, pages: u64) -> u64 {
+        pages.saturating_mul(self.page_bytes)
+    }
+}
+
+const CPU_COLUMNS: [&str; 2] = ["cpu_user_us", "cpu_system_us"];
+const TREE_COLUMNS: [&str; 3] = ["mem_rss_bytes", "processes", "threads"];
 const IO_COLUMNS: [&str; 2] = ["io_read_bytes", "io_write_bytes"];
 const SHMEM_COLUMNS: [&str; 1] = ["mem_shmem_bytes"];
+/// What only a cgroup has, and what comes from it where it was there at the beginning.
+const CGROUP_COLUMNS: [(&str, Group); 12] = [
+    ("cpu_user_us", Group::Cpu),
+    ("cpu_system_us", Group::Cpu),
+    ("cpu_throttled_us", Group::Throttled),
+    ("mem_anon_bytes", Group::Memory),
+    ("mem_file_bytes", Group::Memory),
+    ("mem_peak_bytes", Group::Peak),
+    ("mem_oom_kills", Group::OomKills),
+    ("psi_cpu_some_us", Group::CpuPressure),
+    ("psi_mem_some_us", Group::MemoryPressure),
+    ("psi_mem_full_us", Group::MemoryPressure),
+    ("psi_io_some_us", Group::IoPressure),
+    ("psi_io_full_us", Group::IoPressure),
+];
 
 impl Sampler {
     /// Watches the process tree of `root` in `/proc`.
     #[must_use]
     pub fn of_tree(root: TreeRoot) -> Self {
-        Self::new(Tree::new(Path::new("/proc"), root, keep_files_limit()))
+        Self::new(Path::new("/proc"), root, keep_files_limit(), SamplerOptions::default())
     }
 
     /// Watches the process tree of `root` in a directory that looks like `/proc`.
     #[must_use]
     pub fn of_tree_in(proc: &Path, root: TreeRoot) -> Self {
-        Self::new(Tree::new(proc, root, 0))
+        Self::new(proc, root, 0, SamplerOptions::default())
     }
 
-    fn new(tree: Tree) -> Self {
+    /// Watches the run of `root` by the totals of its cgroup; without one by its process tree.
+    #[must_use]
+    pub fn of_job(root: TreeRoot, cgroup: Option<&JobCgroup>, options: SamplerOptions) -> Self {
+        Self::new(Path::new("/proc"), root, keep_files_limit(), options).in_cgroup(cgroup)
+    }
+
+    /// The same with a directory that looks like `/proc`.
+    #[must_use]
+    pub fn of_job_in(
+        proc: &Path,
+        root: TreeRoot,
+        cgroup: Option<&JobCgroup>,
+        options: SamplerOptions,
+    ) -> Self {
+        Self::new(proc, root, 0, options).in_cgroup(cgroup)
+    }
+
+    fn new(proc: &Path, root: TreeRoot, keep_files: usize, options: SamplerOptions) -> Self {
         Self {
-            tree,
-            us_per_tick: 1_000_000 / system_value(SysconfVar::CLK_TCK, 100),
-            page_bytes: system_value(SysconfVar::PAGE_SIZE, 4096),
-            cpu_user: Ledger::default(),
-            cpu_system: Ledger::default(),
-            io_read: Ledger::default(),
-            io_write: Ledger::default(),
+            tree: Tree::new(proc, root, keep_files),
+            cgroup: None,
+            node: Node::new(proc),
+            units: Units::of_system(),
+            interval_ms: u64::try_from(options.process_interval.as_millis()).unwrap_or(u64::MAX),
+            baseline: Baseline::default(),
             slow_at_ms: None,
             had_root: false,
-            columns: std::array::from_fn(|_| Reading::NotTried),
+            pids: Vec::new(),
+            columns: Columns::new(),
+            no_cgroup: None,
         }
+    }
+
+    fn in_cgroup(mut self, cgroup: Option<&JobCgroup>) -> Self {
+        self.cgroup = cgroup.filter(|cgroup| cgroup.directories.processes.is_some()).map(CgroupReader::new);
+        self.no_cgroup = self.cgroup.is_none().then_some("the run has no cgroup of its own that can be read");
+        self
+    }
+
+    /// Goes on where another sampler of the same run stopped, in the same boot.
+    #[must_use]
+    pub fn with_baseline(mut self, baseline: Baseline) -> Self {
+        self.baseline = baseline;
+        if self.cgroup.is_none() {
+            self.baseline.leave_cgroup();
+        }
+        self
+    }
+
+    /// What [`Sampler::with_baseline`] goes on from. It is complete once a sample was taken.
+    #[must_use]
+    pub fn baseline(&self) -> &Baseline {
+        &self.baseline
+    }
+
+    /// The cgroup whose totals the samples are, from the root of its hierarchy. `None`: they are sums over processes.
+    #[must_use]
+    pub fn cgroup(&self) -> Option<&str> {
+        self.cgroup.as_ref().map(CgroupReader::path)
     }
 
     /// Takes a sample; `now_ms` is its time, in Unix milliseconds UTC.
@@ -102,12 +209,7 @@ impl Sampler {
     /// The columns that could not be read in any sample so far, and why.
     #[must_use]
     pub fn missing(&self) -> Vec<Missing> {
-        let columns = COLUMNS.iter().zip(&self.columns);
-        let missing = columns.filter_map(|(column, reading)| match reading {
-            Reading::Failed(why) => Some(Missing { what: column.name.to_owned(), why: why.clone() }),
-            Reading::NotTried | Reading::Done => None,
-        });
-        missing.collect()
+        self.columns.missing()
     }
 
     /// True while the root process runs, asked now; false once it is a zombie.
@@ -118,61 +220,160 @@ impl Sampler {
 
     fn take(&mut self, now_ms: u64, all: bool) -> Sample {
         let mut sample = Sample { at_ms: now_ms, ..Sample::default() };
-        match self.tree.read() {
-            Err(why) => self.note_failure(&TREE_COLUMNS, &why),
+        let reading = self.cgroup.as_mut().map(CgroupReader::read);
+        if !self.baseline.is_taken {
+            self.begin(reading.as_ref());
+        }
+        let is_due = all || self.is_due(now_ms);
+        let has_root_ended = (is_due || !self.baseline.cpu_is_of_cgroup) && self.read_processes(&mut sample);
+        let is_slow = is_due || has_root_ended;
+        if is_slow {
+            self.slow_at_ms = Some(now_ms);
+            self.read_io(&mut sample);
+            sample.commands = busiest(self.tree.processes(), self.units);
+        }
+        if let Some(reading) = &reading {
+            self.put_cgroup(&mut sample, reading);
+        }
+        if is_slow && sample.mem_shmem_bytes.is_none() {
+            match self.tree.read_shmem_bytes() {
+                Ok(bytes) => sample.mem_shmem_bytes = Some(bytes),
+                Err(why) => self.columns.note_failure(&SHMEM_COLUMNS, &why),
+            }
+        }
+        self.node.read(&mut sample);
+        let Self { columns, node, cgroup, no_cgroup, baseline, .. } = self;
+        columns.note(&sample, |column| {
+            let is_it = |(name, group): &&(&str, Group)| {
+                *name == column && (*group != Group::Cpu || baseline.cpu_is_of_cgroup)
+            };
+            let Some((_, group)) = CGROUP_COLUMNS.iter().find(is_it) else { return node.why_missing(column) };
+            let of_cgroup = cgroup.as_ref().map(|cgroup| cgroup.why_missing(*group));
+            of_cgroup.or_else(|| no_cgroup.map(str::to_owned))
+        });
+        sample
+    }
+
+    fn is_due(&self, now_ms: u64) -> bool {
+        // A clock that was set back makes it due too.
+        let since = self.slow_at_ms.and_then(|last| now_ms.checked_sub(last));
+        since.is_none_or(|since| since >= self.interval_ms - self.interval_ms / EARLY_SHARE)
+    }
+
+    /// Decides on the sources and takes the baseline: what the cgroup and its processes have counted by now, but for what
+    /// the run's own process tree has.
+    fn begin(&mut self, reading: Option<&CgroupReading>) {
+        self.baseline.is_taken = true;
+        let Some(reading) = reading else { return };
+        let used = self.tree.read().map(|totals| totals.times).unwrap_or_default();
+        let used_io = self.tree.read_io().map(|totals| totals.io).unwrap_or_default();
+        let baseline = &mut self.baseline;
+        let of_cpu = |user_us, system_us| {
+            let used = [self.units.us(used.user), self.units.us(used.system)];
+            (Ledger::begun(user_us, used[0]), Ledger::begun(system_us, used[1]))
+        };
+        if let Some(cpu) = reading.cpu {
+            baseline.cpu_is_of_cgroup = true;
+            (baseline.cpu_user, baseline.cpu_system) = of_cpu(cpu.user_us, cpu.system_us);
+        }
+        if let Some(io) = reading.io {
+            baseline.cgroup_io_read = Some(Ledger::begun(io.read_bytes, used_io.read_bytes));
+            baseline.cgroup_io_write = Some(Ledger::begun(io.write_bytes, used_io.write_bytes));
+        }
+        let listed = self.cgroup.as_mut().map(|cgroup| cgroup.list(&mut self.pids));
+        let Some(Ok(())) = listed else { return };
+        baseline.is_listed = true;
+        let CpuTicks { user, system } =
+            self.tree.read_listed(&self.pids).map(|totals| totals.times).unwrap_or_default();
+        if !baseline.cpu_is_of_cgroup {
+            (baseline.cpu_user, baseline.cpu_system) = of_cpu(self.units.us(user), self.units.us(system));
+        }
+        let io = self.tree.read_io().map(|totals| totals.io).unwrap_or_default();
+        baseline.io_read = Ledger::begun(io.read_bytes, used_io.read_bytes);
+        baseline.io_write = Ledger::begun(io.write_bytes, used_io.write_bytes);
+    }
+
+    /// Reads the processes; true where the root was found ended.
+    fn read_processes(&mut self, sample: &mut Sample) -> bool {
+        match self.read_tree() {
+            Err(why) => {
+                self.columns.note_failure(&TREE_COLUMNS, &why);
+                if !self.baseline.cpu_is_of_cgroup {
+                    self.columns.note_failure(&CPU_COLUMNS, &why);
+                }
+            }
             Ok(totals) => {
-                let us = |ticks: u64| ticks.saturating_mul(self.us_per_tick);
-                sample.cpu_user_us =
-                    Some(self.cpu_user.settle(us(totals.times.user), us(totals.vanished.user)));
-                sample.cpu_system_us =
-                    Some(self.cpu_system.settle(us(totals.times.system), us(totals.vanished.system)));
-                sample.mem_rss_bytes = Some(totals.rss_pages.saturating_mul(self.page_bytes));
+                if !self.baseline.cpu_is_of_cgroup {
+                    let (times, vanished, units) = (totals.times, totals.vanished, self.units);
+                    let Baseline { cpu_user, cpu_system, .. } = &mut self.baseline;
+                    sample.cpu_user_us = Some(cpu_user.settle(units.us(times.user), units.us(vanished.user)));
+                    sample.cpu_system_us =
+                        Some(cpu_system.settle(units.us(times.system), units.us(vanished.system)));
+                }
+                sample.mem_rss_bytes = Some(self.units.bytes(totals.rss_pages));
                 sample.processes = Some(totals.processes);
                 sample.threads = Some(totals.threads);
             }
         }
-        let root_ended = std::mem::replace(&mut self.had_root, self.tree.had_root()) && !self.had_root;
-        if all || root_ended || self.is_slow_due(now_ms) {
-            self.slow_at_ms = Some(now_ms);
-            self.read_slow(&mut sample);
-        }
-        for (reading, _) in self.columns.iter_mut().zip(sample.values()).filter(|(_, value)| value.is_some())
-        {
-            *reading = Reading::Done;
-        }
-        sample
+        std::mem::replace(&mut self.had_root, self.tree.had_root()) && !self.had_root
     }
 
-    fn is_slow_due(&self, now_ms: u64) -> bool {
-        // A clock that was set back makes it due too.
-        let since = self.slow_at_ms.and_then(|last| now_ms.checked_sub(last));
-        since.is_none_or(|since| since + SLOW_EARLY_MS >= SLOW_EVERY_MS)
+    fn read_tree(&mut self) -> Result<Totals, String> {
+        match self.cgroup.as_mut().filter(|_| self.baseline.is_listed) {
+            None => self.tree.read(),
+            Some(cgroup) => {
+                cgroup.list(&mut self.pids)?;
+                self.tree.read_listed(&self.pids)
+            }
+        }
     }
 
-    fn read_slow(&mut self, sample: &mut Sample) {
+    fn read_io(&mut self, sample: &mut Sample) {
+        let Baseline { io_read, io_write, .. } = &mut self.baseline;
         match self.tree.read_io() {
             Ok(totals) => {
                 let (io, vanished) = (totals.io, totals.vanished);
-                sample.io_read_bytes = Some(self.io_read.settle(io.read_bytes, vanished.read_bytes));
-                sample.io_write_bytes = Some(self.io_write.settle(io.write_bytes, vanished.write_bytes));
+                sample.io_read_bytes = Some(io_read.settle(io.read_bytes, vanished.read_bytes));
+                sample.io_write_bytes = Some(io_write.settle(io.write_bytes, vanished.write_bytes));
             }
             Err(why) => {
-                (sample.io_read_bytes, sample.io_write_bytes) = (self.io_read.last(), self.io_write.last());
-                self.note_failure(&IO_COLUMNS, &why);
+                (sample.io_read_bytes, sample.io_write_bytes) = (io_read.last(), io_write.last());
+                self.columns.note_failure(&IO_COLUMNS, &why);
             }
-        }
-        match self.tree.read_shmem_bytes() {
-            Ok(bytes) => sample.mem_shmem_bytes = Some(bytes),
-            Err(why) => self.note_failure(&SHMEM_COLUMNS, &why),
         }
     }
 
-    fn note_failure(&mut self, columns: &[&str], why: &str) {
-        for (column, reading) in COLUMNS.iter().zip(&mut self.columns) {
-            if columns.contains(&column.name) && *reading != Reading::Done {
-                *reading = Reading::Failed(why.to_owned());
-            }
+    fn put_cgroup(&mut self, sample: &mut Sample, reading: &CgroupReading) {
+        let baseline = &mut self.baseline;
+        if let Some(cpu) = reading.cpu.filter(|_| baseline.cpu_is_of_cgroup) {
+            sample.cpu_user_us = Some(baseline.cpu_user.settle(cpu.user_us, 0));
+            sample.cpu_system_us = Some(baseline.cpu_system.settle(cpu.system_us, 0));
         }
+        let read = count(&mut baseline.cgroup_io_read, reading.io.map(|io| io.read_bytes));
+        let written = count(&mut baseline.cgroup_io_write, reading.io.map(|io| io.write_bytes));
+        sample.io_read_bytes = larger(sample.io_read_bytes, read, baseline.io_read.last());
+        sample.io_write_bytes = larger(sample.io_write_bytes, written, baseline.io_write.last());
+        sample.cpu_throttled_us = count(&mut baseline.throttled, reading.throttled_us);
+        sample.mem_anon_bytes = reading.memory.anon;
+        sample.mem_file_bytes = reading.memory.file;
+        sample.mem_shmem_bytes = reading.memory.shmem;
+        sample.mem_peak_bytes = reading.peak_bytes;
+        sample.mem_oom_kills = count(&mut baseline.oom_kills, reading.oom_kills);
+        let (cpu, memory, io) = (reading.cpu_pressure, reading.memory_pressure, reading.io_pressure);
+        sample.psi_cpu_some_us = count(&mut baseline.psi_cpu_some, cpu.some_us);
+        sample.psi_mem_some_us = count(&mut baseline.psi_mem_some, memory.some_us);
+        sample.psi_mem_full_us = count(&mut baseline.psi_mem_full, memory.full_us);
+        sample.psi_io_some_us = count(&mut baseline.psi_io_some, io.some_us);
+        sample.psi_io_full_us = count(&mut baseline.psi_io_full, io.full_us);
+    }
+}
+
+/// The larger of two accounts. Where the processes were not due, the cgroup's stands only if it is beyond what was said
+/// of the processes before.
+fn larger(of_processes: Option<u64>, of_cgroup: Option<u64>, before: Option<u64>) -> Option<u64> {
+    match of_processes {
+        Some(_) => of_processes.max(of_cgroup),
+        None => of_cgroup.filter(|bytes| before.is_none_or(|before| *bytes > before)),
     }
 }
 
@@ -198,7 +399,7 @@ mod tests {
 
     fn user_ticks(sampler: &mut Sampler) -> u64 {
         let us = sampler.sample(0).cpu_user_us.expect("read");
-        us / sampler.us_per_tick
+        us / sampler.units.us_per_tick
     }
 
     #[test]
@@ -239,6 +440,7 @@ mod tests {
     fn costly_columns_come_every_five_seconds_and_at_both_ends() {
         let proc = FakeProc::new();
         proc.put(ROOT);
+        proc.put_node(1);
         proc.put_io(100, 7, 9);
         proc.write(100, "status", "RssShmem:\t4 kB\n");
         let mut sampler = sampler(&proc, None);
@@ -275,10 +477,12 @@ mod tests {
         let mut nothing = sampler(&proc, None);
         assert_eq!(nothing.missing(), []);
         assert_eq!(nothing.sample(3), Sample { at_ms: 3, ..Sample::default() });
-        assert_eq!(nothing.missing().len(), 8);
+        assert_eq!(nothing.missing().len(), 8 + 7);
+        assert!(nothing.missing().iter().any(|missing| missing.why.contains("pressure/memory")));
         proc.put(ROOT);
+        proc.put_node(5);
         let mut no_io = sampler(&proc, None);
-        assert_eq!(no_io.sample(3).mem_rss_bytes, Some(3 * no_io.page_bytes));
+        assert_eq!(no_io.sample(3).mem_rss_bytes, Some(3 * no_io.units.page_bytes));
         let missing: Vec<_> = no_io.missing().into_iter().map(|missing| missing.what).collect();
         assert_eq!(missing, ["mem_shmem_bytes", "io_read_bytes", "io_write_bytes"]);
         proc.put_io(100, 0, 0);

@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use nix::sys::resource::{Resource, getrlimit};
@@ -23,6 +24,8 @@ const LOOK_AGAIN_AT_KERNEL_TICKS: u64 = 160;
 /// `stat` files kept open at most, and the share of the limit on open files that they may take.
 const KEPT_FILES_MAX: u64 = 4096;
 const KEPT_FILES_SHARE: u64 = 4;
+/// The name of the process that Slurm runs beside each step.
+const SLURM_STEP_PROCESS: &[u8] = b"slurmstepd";
 
 /// Where a run's processes hang.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,11 +67,12 @@ struct Member {
     stat: Stat,
     io: Option<Io>,
     file: Option<File>,
+    io_file: Option<File>,
 }
 
 impl Member {
     fn new(stat: Stat) -> Self {
-        Self { stat, io: None, file: None }
+        Self { stat, io: None, file: None, io_file: None }
     }
 
     /// Reads it again; false where it is gone. What may not be read any more keeps its last values.
@@ -86,6 +90,23 @@ impl Member {
             Err(error) => return !is_gone(&error),
         }
         true
+    }
+
+    fn read_io(&mut self, proc: &mut ProcDir, keep: bool) -> io::Result<Io> {
+        let io = match &self.io_file {
+            Some(file) => proc.io_again(file)?,
+            None => {
+                let (io, file) = proc.io(self.stat.pid)?;
+                self.io_file = keep.then_some(file);
+                io
+            }
+        };
+        self.io = Some(io);
+        Ok(io)
+    }
+
+    fn kept_files(&self) -> usize {
+        usize::from(self.file.is_some()) + usize::from(self.io_file.is_some())
     }
 }
 
@@ -132,6 +153,8 @@ pub(super) struct Tree {
     /// The root's group still holds its processes. (Its number is free for others after them.)
     group_lives: bool,
     session_lives: bool,
+    /// The list comes from the run's cgroup: all in it are members.
+    is_listed: bool,
 }
 
 /// How many `stat` files may stay open in this process.
@@ -147,7 +170,7 @@ impl Tree {
         let mut proc = ProcDir::new(path);
         let supervisor = root.supervisor.and_then(|pid| {
             let process = Member::new(proc.stat(pid).ok()?.0);
-            let io_before = proc.io(pid).unwrap_or_default();
+            let io_before = proc.io(pid).map(|(io, _)| io).unwrap_or_default();
             Some(Supervisor { process, io_before, is_alive: true })
         });
         Self {
@@ -162,14 +185,30 @@ impl Tree {
             seen: false,
             group_lives: true,
             session_lives: true,
+            is_listed: false,
         }
     }
 
-    /// Reads all members and finds new ones. An error says why nothing is known.
+    /// Reads all members and finds new ones in `/proc`. An error says why nothing is known.
     pub(super) fn read(&mut self) -> Result<Totals, String> {
-        self.tick += 1;
         let listed = self.proc.list(&mut self.listing);
         listed.map_err(|error| format!("cannot list {}: {error}", self.proc.path().display()))?;
+        self.read_listing()
+    }
+
+    /// Reads all members; new ones are those that `pids`, a list of the run's cgroup, has. Each of them is a member, but
+    /// for the supervisor, the excluded, and Slurm's process beside each step.
+    pub(super) fn read_listed(&mut self, pids: &[u32]) -> Result<Totals, String> {
+        if !std::mem::replace(&mut self.is_listed, true) {
+            self.known.retain(|_, known| known.kind == Kind::Member);
+        }
+        self.listing.clear();
+        self.listing.extend_from_slice(pids);
+        self.read_listing()
+    }
+
+    fn read_listing(&mut self) -> Result<Totals, String> {
+        self.tick += 1;
         if let Some(supervisor) = &mut self.supervisor {
             supervisor.is_alive &= supervisor.process.read(&mut self.proc, self.keep_files > 0);
         }
@@ -191,15 +230,15 @@ impl Tree {
     /// Reads the members again, drops those that are gone and returns what they had used when last seen.
     fn read_members(&mut self) -> CpuTicks {
         let mut vanished = CpuTicks::default();
-        let mut kept = self.members.iter().filter(|member| member.file.is_some()).count();
+        let mut kept: usize = self.members.iter().map(Member::kept_files).sum();
         self.members.retain_mut(|member| {
-            let had_file = member.file.is_some();
+            kept -= member.kept_files();
             let is_there = member.read(&mut self.proc, kept < self.keep_files);
-            kept += usize::from(member.file.is_some() && !had_file);
-            if !is_there {
+            if is_there {
+                kept += member.kept_files();
+            } else {
                 vanished.add(member.stat.times_with_children());
                 self.known.remove(&member.stat.pid);
-                kept -= usize::from(member.file.is_some());
             }
             is_there
         });
@@ -218,6 +257,8 @@ impl Tree {
                 let turn = self.tick + u64::from(pid);
                 let is_due = match known.kind {
                     Kind::Member => false,
+                    // A process of Slurm's becomes one of the run by `execve`.
+                    _ if self.is_listed => true,
                     Kind::Unsure => true,
                     Kind::Stranger => turn.is_multiple_of(LOOK_AGAIN_TICKS),
                     Kind::KernelThread => turn.is_multiple_of(LOOK_AGAIN_AT_KERNEL_TICKS),
@@ -262,6 +303,9 @@ impl Tree {
     }
 
     fn belongs(&self, stat: &Stat) -> bool {
+        if self.is_listed {
+            return !stat.is_kernel_thread && stat.name.as_bytes() != SLURM_STEP_PROCESS;
+        }
         let supervisor = self.supervisor.as_ref().filter(|supervisor| supervisor.is_alive);
         self.is_root(stat)
             || self.known.get(&stat.parent).is_some_and(|parent| parent.kind == Kind::Member)
@@ -320,25 +364,25 @@ impl Tree {
         let (mut is_known, mut is_refused) = (false, false);
         if let Some(supervisor) = &mut self.supervisor {
             if supervisor.is_alive
-                && let Ok(io) = self.proc.io(supervisor.process.stat.pid)
+                && let Ok((io, _)) = self.proc.io(supervisor.process.stat.pid)
             {
                 supervisor.process.io = Some(io);
             }
             is_known = supervisor.process.io.is_some();
             totals.io = supervisor.process.io.unwrap_or_default().since(supervisor.io_before);
         }
+        let mut kept: usize = self.members.iter().map(Member::kept_files).sum();
         for member in &mut self.members {
-            match self.proc.io(member.stat.pid) {
-                Ok(io) => member.io = Some(io),
-                Err(error) => {
-                    why = format!("cannot read io of process {}: {error}", member.stat.pid);
-                    if is_gone(&error) {
-                        totals.vanished.add(member.io.take().unwrap_or_default());
-                    } else {
-                        is_refused = true;
-                    }
+            kept -= member.kept_files();
+            if let Err(error) = member.read_io(&mut self.proc, kept < self.keep_files) {
+                why = format!("cannot read io of process {}: {error}", member.stat.pid);
+                if is_gone(&error) {
+                    totals.vanished.add(member.io.take().unwrap_or_default());
+                } else {
+                    is_refused = true;
                 }
             }
+            kept += member.kept_files();
             totals.io.add(member.io.unwrap_or_default());
         }
         let members_known = self.members.iter().any(|member| member.io.is_some());
@@ -356,6 +400,12 @@ impl Tree {
             }
         }
         total.ok_or(why)
+    }
+
+    /// The living members, each with its I/O when that was last read.
+    pub(super) fn processes(&self) -> impl Iterator<Item = (&Stat, Option<Io>)> {
+        let living = self.members.iter().filter(|member| !member.stat.is_ended());
+        living.map(|member| (&member.stat, member.io))
     }
 
     /// True while the root runs, asked now. False for a zombie.

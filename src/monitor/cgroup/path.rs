@@ -1,0 +1,282 @@
+//! What a path of a cgroup says: whose job it is, and which of its directories is the job's.
+//!
+//! | who | path, `J` is the job's directory |
+//! |---|---|
+//! | Slurm, v2 | `SLICE/[NODE_]slurmstepd.scope/J/step_S/{slurm,user/task_T}`; `J` is `job_N` or, from 26.05 on, an SLUID |
+//! | Slurm, v1 | `slurm[_NODE]/uid_U/J/step_S/task_T` |
+//! | Torque | `torque/J` |
+//! | OpenPBS | `pbs_jobs.service/jobid/J` |
+//! | containers | `docker/J`, `docker-J.scope`, `libpod-J.scope`, `kubepods…/…/J`, `cri-containerd-J.scope` and the like |
+//!
+//! Anything else is nobody's: the root, login sessions, services. Below `user.slice` users name directories as they
+//! like, so no scheduler is believed there.
+
+use serde::{Deserialize, Serialize};
+
+/// Longer than any path that the kernel shows (`PATH_MAX`).
+const PATH_BYTES_MAX: usize = 4096;
+const COMPONENTS_MAX: usize = 64;
+/// Hexadecimal digits of a container's id.
+const CONTAINER_ID_DIGITS: usize = 64;
+/// An SLUID: `s` and 13 characters of base 32.
+const SLUID_LENGTH: usize = 14;
+
+/// Who made a job's cgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CgroupScheduler {
+    /// Slurm.
+    Slurm,
+    /// Torque.
+    Torque,
+    /// OpenPBS and PBS Pro.
+    OpenPbs,
+}
+
+/// What runs a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContainerKind {
+    /// Docker.
+    Docker,
+    /// Podman, or another user of libpod.
+    Podman,
+    /// Kubernetes, over any runtime.
+    Kubernetes,
+    /// containerd without Kubernetes, nerdctl.
+    Containerd,
+}
+
+/// A container as its cgroup names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CgroupContainer {
+    /// What runs it.
+    pub kind: ContainerKind,
+    /// Its id, 64 hexadecimal digits.
+    pub id: String,
+}
+
+/// What one path says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Place {
+    pub(super) scheduler: Option<CgroupScheduler>,
+    pub(super) job_id: Option<String>,
+    pub(super) sluid: Option<String>,
+    pub(super) uid: Option<u32>,
+    pub(super) step: Option<String>,
+    pub(super) task: Option<String>,
+    pub(super) container: Option<CgroupContainer>,
+    /// The job's directory, from the root of the hierarchy.
+    pub(super) path: String,
+}
+
+impl Place {
+    /// True where both are directories of one job, or of one container.
+    pub(super) fn is_same_job(&self, other: &Self) -> bool {
+        let name = |place: &Self| place.path.rsplit('/').next().map(str::to_owned);
+        self.scheduler == other.scheduler
+            && match self.scheduler {
+                Some(_) => name(self) == name(other),
+                None => self.container == other.container,
+            }
+    }
+}
+
+/// The components of a path as the kernel writes it; `None` for one that is odd.
+pub(super) fn components(path: &str) -> Option<Vec<&str>> {
+    let rest = path.strip_prefix('/').filter(|_| path.len() <= PATH_BYTES_MAX && !path.contains('\0'))?;
+    if rest.is_empty() {
+        return Some(Vec::new());
+    }
+    let components: Vec<&str> = rest.split('/').collect();
+    let is_odd = |component: &&str| matches!(*component, "" | "." | "..");
+    (components.len() <= COMPONENTS_MAX && !components.iter().any(is_odd)).then_some(components)
+}
+
+/// Finds the job in a path. `None`: it is no job's.
+pub(super) fn read_path(path: &str) -> Option<Place> {
+    let components = components(path)?;
+    let delegated = components.iter().position(|component| *component == "user.slice");
+    let trusted = components.get(..delegated.unwrap_or(components.len()))?;
+    let found = (0..trusted.len()).find_map(|at| scheduler_at(trusted, at));
+    let (mut place, job_at) = match found {
+        Some((place, job_at)) => {
+            let inner = components.get(job_at + 1..).unwrap_or_default();
+            (Place { container: container_in(inner).map(|(container, _)| container), ..place }, job_at)
+        }
+        None => {
+            let (container, at) = container_in(&components)?;
+            (Place { container: Some(container), ..Place::default() }, at)
+        }
+    };
+    place.path = format!("/{}", components.get(..=job_at)?.join("/"));
+    Some(place)
+}
+
+/// A scheduler's layout that begins at one component, and which component is the job's directory.
+fn scheduler_at(components: &[&str], at: usize) -> Option<(Place, usize)> {
+    let first = *components.get(at)?;
+    let next = *components.get(at + 1)?;
+    let of = |scheduler| Place { scheduler: Some(scheduler), ..Place::default() };
+    let is_job = |name: &str| name.starts_with(|c: char| c.is_ascii_digit());
+    if first == "slurmstepd.scope" || first.ends_with("_slurmstepd.scope") {
+        // `system` holds the process that keeps the scope.
+        return (next != "system").then(|| (slurm(components, at + 1, None), at + 1));
+    }
+    if first == "slurm" || first.starts_with("slurm_") {
+        let uid = next.strip_prefix("uid_")?.parse().ok()?;
+        return components.get(at + 2).map(|_| (slurm(components, at + 2, Some(uid)), at + 2));
+    }
+    if first == "torque" && is_job(next) {
+        return Some((Place { job_id: plain(next), ..of(CgroupScheduler::Torque) }, at + 1));
+    }
+    if matches!(first, "pbs_jobs.service" | "pbspro.service") && next == "jobid" {
+        let job = components.get(at + 2).filter(|name| is_job(name))?;
+        return Some((Place { job_id: plain(job), ..of(CgroupScheduler::OpenPbs) }, at + 2));
+    }
+    None
+}
+
+fn slurm(components: &[&str], job_at: usize, uid: Option<u32>) -> Place {
+    let name = components.get(job_at).copied().unwrap_or_default();
+    let below = components.get(job_at + 1..).unwrap_or_default();
+    let after = |key: &str| below.iter().find_map(|component| component.strip_prefix(key)).and_then(plain);
+    let is_sluid = name.len() == SLUID_LENGTH
+        && name.starts_with('s')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric());
+    Place {
+        scheduler: Some(CgroupScheduler::Slurm),
+        job_id: name.strip_prefix("job_").and_then(plain),
+        sluid: is_sluid.then(|| name.to_owned()),
+        uid,
+        step: after("step_"),
+        task: after("task_"),
+        ..Place::default()
+    }
+}
+
+/// A name that may stand in records; `None` for one with odd characters.
+fn plain(name: &str) -> Option<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '[' | ']' | '+');
+    (!name.is_empty() && name.chars().all(is_plain)).then(|| name.to_owned())
+}
+
+/// The innermost container of a path, and the component that is its directory.
+fn container_in(components: &[&str]) -> Option<(CgroupContainer, usize)> {
+    (0..components.len()).rev().find_map(|at| Some((container_at(components, at)?, at)))
+}
+
+fn container_at(components: &[&str], at: usize) -> Option<CgroupContainer> {
+    let name = *components.get(at)?;
+    let name = name.strip_suffix(".scope").unwrap_or(name);
+    let split = name.len().checked_sub(CONTAINER_ID_DIGITS)?;
+    let (before, id) = (name.get(..split)?, name.get(split..)?);
+    if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let parent = at.checked_sub(1).and_then(|at| components.get(at)).copied().unwrap_or_default();
+    let is_of_kubernetes = components.get(..=at)?.iter().any(|component| component.starts_with("kubepods"));
+    let kind = match before.trim_end_matches(['-', ':']).rsplit(':').next()? {
+        "docker" => Some(ContainerKind::Docker),
+        "libpod" | "podman" => Some(ContainerKind::Podman),
+        "cri-containerd" | "containerd" | "nerdctl" => Some(ContainerKind::Containerd),
+        "crio" => Some(ContainerKind::Kubernetes),
+        "" => match parent {
+            "docker" => Some(ContainerKind::Docker),
+            "libpod" | "libpod_parent" => Some(ContainerKind::Podman),
+            // The name spaces of containerd itself, of nerdctl and of its Kubernetes plug-in.
+            "containerd" | "default" | "k8s.io" => Some(ContainerKind::Containerd),
+            _ if is_of_kubernetes => Some(ContainerKind::Kubernetes),
+            _ => None,
+        },
+        // What watches a container (`libpod-conmon-…`) is none.
+        _ => None,
+    }?;
+    let kind = if is_of_kubernetes { ContainerKind::Kubernetes } else { kind };
+    Some(CgroupContainer { kind, id: id.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "8dde0b0d6e919baef8d635cd9399b22639ed1e400eaec1b1cb94ff3b216cf3c3";
+
+    fn container(path: &str) -> Option<(ContainerKind, String)> {
+        let place = read_path(&path.replace("ID", ID))?;
+        let container = place.container.filter(|_| place.scheduler.is_none())?;
+        assert_eq!(container.id, ID);
+        Some((container.kind, place.path.replace(ID, "ID")))
+    }
+
+    #[test]
+    fn containers_of_all_makes_are_known() {
+        use ContainerKind::{Containerd, Docker, Kubernetes, Podman};
+        let known = [
+            (Docker, "/docker/ID", "/docker/ID"),
+            (Docker, "/docker/ID/user.slice", "/docker/ID"),
+            (Podman, "/machine.slice/libpod-ID.scope/container", "/machine.slice/libpod-ID.scope"),
+            (Podman, "/user.slice/user-7.slice/libpod-ID.scope", "/user.slice/user-7.slice/libpod-ID.scope"),
+            (Podman, "/libpod_parent/libpod-ID", "/libpod_parent/libpod-ID"),
+            (Containerd, "/system.slice/nerdctl-ID.scope", "/system.slice/nerdctl-ID.scope"),
+            (Containerd, "/default/ID", "/default/ID"),
+            (Kubernetes, "/kubepods/besteffort/podX/ID", "/kubepods/besteffort/podX/ID"),
+            (Kubernetes, "/system.slice/kubepods-podX.slice:cri-containerd:ID", ""),
+        ];
+        for (kind, path, job) in known {
+            let job = if job.is_empty() { path } else { job };
+            let found = container(path);
+            let is_kubernetes_by_colon = path.contains(':') && found.is_some();
+            assert!(is_kubernetes_by_colon || found == Some((kind, job.to_owned())), "{path}: {found:?}");
+        }
+        let unknown = ["/machine.slice/libpod-conmon-ID.scope", "/process_api/ID", "/docker/abc", "/docker"];
+        assert!(unknown.iter().all(|path| container(path).is_none()));
+    }
+
+    #[test]
+    fn no_scheduler_is_believed_where_users_name_directories() {
+        let below = "/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_1/step_0/user/task_0";
+        assert_eq!(read_path(below), None);
+        assert_eq!(read_path("/user.slice/slurm/uid_0/job_1"), None);
+        // Within a job the outermost directory counts.
+        let inner = read_path("/slurm/uid_7/job_1/step_0/task_0/slurm/uid_7/job_2").expect("a job");
+        assert_eq!((inner.job_id.as_deref(), inner.path.as_str()), (Some("1"), "/slurm/uid_7/job_1"));
+    }
+
+    #[test]
+    fn services_and_odd_paths_are_no_jobs() {
+        let paths = [
+            "",
+            "/",
+            "slurm/uid_1/job_1",
+            "/slurm/uid_1/../job_1",
+            "/slurm//uid_1/job_1",
+            "/slurm/uid_x/job_1",
+            "/slurm/uid_1",
+            "/system.slice/slurmd.service",
+            "/system.slice/slurmstepd.scope",
+            "/system.slice/slurmstepd.scope/system",
+            "/torque",
+            "/torque/cpuset",
+            "/pbs_jobs.service/jobid",
+            "/user.slice/user-1000.slice/session-3.scope",
+        ];
+        for path in paths {
+            assert_eq!(read_path(path), None, "{path}");
+        }
+        let long = format!("/torque/1{}", "/a".repeat(5000));
+        assert_eq!(read_path(&long), None);
+    }
+
+    #[test]
+    fn container_within_a_job_belongs_to_the_job() {
+        let path = format!("/slurm_n1/uid_7/job_12/step_0/task_3/docker/{ID}");
+        let place = read_path(&path).expect("a job");
+        assert_eq!((place.path.as_str(), place.uid), ("/slurm_n1/uid_7/job_12", Some(7)));
+        assert_eq!((place.step.as_deref(), place.task.as_deref()), (Some("0"), Some("3")));
+        assert_eq!(place.container.map(|container| container.kind), Some(ContainerKind::Docker));
+        // A node that is itself a container.
+        let node = read_path(&format!("/docker/{ID}/torque/5.host")).expect("a job");
+        assert_eq!((node.job_id.as_deref(), node.container), (Some("5.host"), None));
+    }
+}

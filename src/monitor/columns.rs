@@ -1,0 +1,53 @@
+//! Which columns were ever read, and why others were not.
+
+use crate::record::{COLUMNS, Missing, Sample};
+
+/// Whether a column was ever read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reading {
+    NotTried,
+    Failed(String),
+    Done,
+}
+
+/// The columns of all samples so far.
+#[derive(Debug)]
+pub(super) struct Columns([Reading; COLUMNS.len()]);
+
+impl Columns {
+    pub(super) fn new() -> Self {
+        Self(std::array::from_fn(|_| Reading::NotTried))
+    }
+
+    /// Takes note of a sample. `why` tells why a column is not in it; `None`: it was not due, or has no source.
+    pub(super) fn note(&mut self, sample: &Sample, why: impl Fn(&str) -> Option<String>) {
+        for ((column, reading), value) in COLUMNS.iter().zip(&mut self.0).zip(sample.values()) {
+            if value.is_some() {
+                *reading = Reading::Done;
+            } else if *reading == Reading::NotTried
+                && let Some(why) = why(column.name)
+            {
+                *reading = Reading::Failed(why);
+            }
+        }
+    }
+
+    /// Takes note of columns that could not be read.
+    pub(super) fn note_failure(&mut self, columns: &[&str], why: &str) {
+        for (column, reading) in COLUMNS.iter().zip(&mut self.0) {
+            if columns.contains(&column.name) && *reading != Reading::Done {
+                *reading = Reading::Failed(why.to_owned());
+            }
+        }
+    }
+
+    /// The columns that could not be read in any sample so far.
+    pub(super) fn missing(&self) -> Vec<Missing> {
+        let columns = COLUMNS.iter().zip(&self.0);
+        let missing = columns.filter_map(|(column, reading)| match reading {
+            Reading::Failed(why) => Some(Missing { what: column.name.to_owned(), why: why.clone() }),
+            Reading::NotTried | Reading::Done => None,
+        });
+        missing.collect()
+    }
+}
