@@ -26,6 +26,11 @@ const UPSERT_NODE: &str = "
         WHERE updated_at_ms <= ?8
     RETURNING id";
 
+/// The row of a measurement, by its key.
+pub(super) const NODE_OF: &str = "
+    SELECT node.id FROM node JOIN attempt ON node.attempt = attempt.id JOIN run ON attempt.run = run.id
+    WHERE run.run_id = ?1 AND attempt.element = ?2 AND attempt.attempt = ?3 AND node.node = ?4 AND node.step = ?5";
+
 /// A segment of samples and what it spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment<'a> {
@@ -148,15 +153,21 @@ impl Writer<'_> {
     /// # Errors
     /// As [`Writer::set_status`].
     pub fn ingest_node(&self, record: &NodeRecord) -> Result<(), StoreError> {
+        self.take_node(record).map(drop)
+    }
+
+    /// As [`Writer::ingest_node`]; returns the row, or `None` where a newer record is there.
+    pub(super) fn take_node(&self, record: &NodeRecord) -> Result<Option<i64>, StoreError> {
         let MeasureKey { run_id, element, attempt, .. } = &record.key;
         let attempt = self.attempt_row(run_id, *element, *attempt)?;
         let target = self.target_row(&record.host)?;
-        let Some(node) = self.node_row(attempt, target, record)? else { return Ok(()) };
+        let Some(node) = self.node_row(attempt, target, record)? else { return Ok(None) };
         self.replace_usage(node, record)?;
         self.replace_epochs(node, &record.progress.epochs)?;
         self.replace_holes(node, record)?;
         self.replace_events(node, &record.events)?;
-        self.replace_gpus(node, &record.gpus)
+        self.replace_gpus(node, &record.gpus)?;
+        Ok(Some(node))
     }
 
     /// Takes a segment in; segments never change, so one that is there stays. `false` where the node's record is not
@@ -214,12 +225,7 @@ impl Writer<'_> {
 
     /// The row of a measurement.
     pub(super) fn node_of(&self, key: &MeasureKey) -> Result<Option<i64>, StoreError> {
-        self.select(
-            "SELECT node.id FROM node JOIN attempt ON node.attempt = attempt.id JOIN run ON attempt.run = run.id
-             WHERE run.run_id = ?1 AND attempt.element = ?2 AND attempt.attempt = ?3 AND node.node = ?4
-                 AND node.step = ?5",
-            params![key.run_id.as_str(), key.element, key.attempt, key.node, key.step],
-        )
+        self.select(NODE_OF, params![key.run_id.as_str(), key.element, key.attempt, key.node, key.step])
     }
 
     fn attempt_row(&self, run_id: &RunId, element: u32, attempt: u32) -> Result<i64, StoreError> {

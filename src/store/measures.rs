@@ -42,6 +42,25 @@ pub struct Block {
     pub bytes: Vec<u8>,
 }
 
+/// A series over one span of time, in few figures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rollup {
+    /// The series: a column of the samples, or `gpu/UUID/COLUMN`.
+    pub series: String,
+    /// Where the span begins, in Unix milliseconds UTC.
+    pub t0_ms: u64,
+    /// Number of values.
+    pub samples: u64,
+    /// The least of them.
+    pub minimum: u64,
+    /// The largest.
+    pub maximum: u64,
+    /// Their sum.
+    pub sum: f64,
+    /// The last.
+    pub last: u64,
+}
+
 /// Joins a table whose rows belong to a node with the key of that node, and keeps the order of keys.
 const KEY: &str = "attempt.element, attempt.attempt, node.node, node.step";
 const OF_RUN: &str =
@@ -118,6 +137,32 @@ impl Store {
              FROM gpu JOIN node ON gpu.node = node.id {OF_RUN} ORDER BY {KEY}, uuid"
         );
         self.rows(&sql, [run_id.as_str()], |row| Ok((key(run_id, row)?, gpu_usage(row)?)))
+    }
+
+    /// The series of a measurement over each 60 s or 3600 s, by time; empty for other spans.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn rollups(&self, key: &MeasureKey, span_seconds: u32) -> Result<Vec<Rollup>, StoreError> {
+        let sql = format!(
+            "SELECT series.name, t0_ms, rollup.samples, minimum, maximum, sum, last
+             FROM rollup JOIN series ON rollup.series = series.id JOIN node ON rollup.node = node.id {OF_RUN}
+                 AND attempt.element = ?2 AND attempt.attempt = ?3 AND node.node = ?4 AND node.step = ?5
+                 AND span_seconds = ?6 ORDER BY t0_ms, rollup.series"
+        );
+        let of_key = params![key.run_id.as_str(), key.element, key.attempt, key.node, key.step, span_seconds];
+        self.rows(&sql, of_key, |row| {
+            let number = |column| Ok::<_, rusqlite::Error>(unsigned(row, column)?.unwrap_or(0));
+            Ok(Rollup {
+                series: row.get(0)?,
+                t0_ms: number(1)?,
+                samples: number(2)?,
+                minimum: number(3)?,
+                maximum: number(4)?,
+                sum: row.get(5)?,
+                last: number(6)?,
+            })
+        })
     }
 
     /// The segments of a measurement, ascending.

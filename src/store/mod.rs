@@ -4,16 +4,21 @@
 //! Nothing is kept here alone: the database can be deleted at any time and filled again. So taking the same record in
 //! twice changes nothing, an older record never replaces a newer one, and no disk is waited for. Units are in the names
 //! of the columns, times are Unix milliseconds UTC. The caller brings the records; no file but the database is touched.
+//!
+//! The node daemon keeps a database of the same schema, [`NodeStore`]. There the samples are nowhere else, so it is written
+//! with more care.
 
 mod ingest;
 mod measures;
+mod node;
 mod open;
 mod parts;
 mod runs;
 mod schema;
 
 pub use ingest::{Segment, Writer};
-pub use measures::{Block, NodeTimings, NodeUsage};
+pub use measures::{Block, NodeTimings, NodeUsage, Rollup};
+pub use node::{Backlog, Collected, Dropped, Live, LiveRun, NodeId, NodeStore, Retained};
 pub use open::{Store, StoreError};
 pub use runs::{Filter, Found, RunRow};
 

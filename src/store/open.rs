@@ -94,6 +94,32 @@ pub enum StoreError {
         /// The run.
         run_id: RunId,
     },
+    /// The node's database would lie where its locks and writes cannot be trusted.
+    #[error(
+        "`{path}` would lie on `{file_system}`, which several machines share; set `state_dir` to a local directory"
+    )]
+    Network {
+        /// The database.
+        path: PathBuf,
+        /// Name of the file system.
+        file_system: &'static str,
+    },
+    /// Another process has the node's database.
+    #[error("the database `{path}` is in use by process {}", .holder.as_deref().unwrap_or("unknown"))]
+    Held {
+        /// The database.
+        path: PathBuf,
+        /// Its process id, as it wrote it down.
+        holder: Option<String>,
+    },
+    /// A run that somebody else registered.
+    #[error("run `{run_id}` is not of user id {user}")]
+    OtherUser {
+        /// The run.
+        run_id: RunId,
+        /// Who asks.
+        user: u32,
+    },
     /// Anything else.
     #[error("cannot {operation} the index `{path}`")]
     Query {
@@ -137,12 +163,7 @@ impl Store {
     /// [`StoreError::Damaged`], [`StoreError::Newer`], [`StoreError::Foreign`], [`StoreError::NotOurs`],
     /// [`StoreError::Busy`], [`StoreError::Full`], [`StoreError::Create`], [`StoreError::Query`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        create_or_check(path)?;
-        // SQLite would take a name that begins with `file:` for a URI.
-        let name = if path.is_absolute() { path.to_owned() } else { Path::new(".").join(path) };
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let opened = Connection::open_with_flags(name, flags);
-        Self::prepare(opened.map_err(|source| StoreError::of(path, "open", source))?, path)
+        Self::prepare(connect(path, 0o600)?, path, "OFF")
     }
 
     /// An index that ends with the process, for when no file can be had.
@@ -152,17 +173,24 @@ impl Store {
     pub fn in_memory() -> Result<Self, StoreError> {
         let path = Path::new(":memory:");
         let opened = Connection::open_in_memory();
-        Self::prepare(opened.map_err(|source| StoreError::of(path, "open", source))?, path)
+        Self::prepare(opened.map_err(|source| StoreError::of(path, "open", source))?, path, "OFF")
     }
 
-    fn prepare(mut connection: Connection, path: &Path) -> Result<Self, StoreError> {
+    /// Brings the schema up to date; `synchronous` is for what comes after.
+    pub(super) fn prepare(
+        mut connection: Connection,
+        path: &Path,
+        synchronous: &str,
+    ) -> Result<Self, StoreError> {
         let failed = |source| StoreError::of(path, "open", source);
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
         let found = schema::migrate(&mut connection).map_err(failed)?;
         // After the schema is read: the first of these would read it by itself, and lock for that once more.
-        let settings = "PRAGMA synchronous = OFF; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;";
-        connection.execute_batch(settings).map_err(failed)?;
+        let settings = format!(
+            "PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;"
+        );
+        connection.execute_batch(&settings).map_err(failed)?;
         let path = path.to_owned();
         match found {
             schema::Found::Current => Ok(Self { connection, path }),
@@ -184,10 +212,12 @@ impl Store {
             PathBuf::from(name)
         };
         let failed = |source| StoreError::SetAside { path: path.to_owned(), source };
-        // The journal goes first: left behind, it would be rolled back into the new database.
-        match fs::rename(beside("-journal"), beside(".damaged-journal")) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
+        // The journals go first: left behind, they would be put into the new database.
+        for journal in ["-journal", "-wal", "-shm"] {
+            match fs::rename(beside(journal), beside(&format!(".damaged{journal}"))) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            }
         }
         let aside = beside(".damaged");
         fs::rename(path, &aside).map_err(failed)?;
@@ -218,16 +248,25 @@ impl Store {
     }
 }
 
+/// Opens the file, creating it with `mode`.
+pub(super) fn connect(path: &Path, mode: u32) -> Result<Connection, StoreError> {
+    create_or_check(path, mode)?;
+    // SQLite would take a name that begins with `file:` for a URI.
+    let name = if path.is_absolute() { path.to_owned() } else { Path::new(".").join(path) };
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(name, flags).map_err(|source| StoreError::of(path, "open", source))
+}
+
 /// SQLite would create the file for all to read, and follow a link.
-fn create_or_check(path: &Path) -> Result<(), StoreError> {
+fn create_or_check(path: &Path, mode: u32) -> Result<(), StoreError> {
     let failed = |source| StoreError::Create { path: path.to_owned(), source };
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // Without `O_EXCL` the close could drop the locks of another connection in this process.
-            let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+            let created = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
             // A umask may take rights from the owner too.
-            return match created.and_then(|file| file.set_permissions(Permissions::from_mode(0o600))) {
+            return match created.and_then(|file| file.set_permissions(Permissions::from_mode(mode))) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
                 _ => Ok(()),
             };

@@ -183,7 +183,8 @@ fn shared_letters(a: &str, b: &str) -> usize {
     a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count()
 }
 
-fn run_id(row: &Row<'_>) -> rusqlite::Result<RunId> {
+/// A run id in the first column.
+pub(super) fn run_id(row: &Row<'_>) -> rusqlite::Result<RunId> {
     let text: String = row.get(0)?;
     text.parse().map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
 }

@@ -24,6 +24,11 @@ pub(super) fn version() -> i32 {
     i32::try_from(MIGRATIONS.len()).expect("few migrations")
 }
 
+/// Says whose a database is without writing to it; `None` where there is something to migrate.
+pub(super) fn inspect(connection: &mut Connection) -> rusqlite::Result<Option<Found>> {
+    judge(&connection.transaction()?, version())
+}
+
 /// Brings a database up to date. One that is current is only read.
 pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Found> {
     migrate_by(connection, &MIGRATIONS)

@@ -22,6 +22,7 @@ mod help;
 mod layering;
 mod local;
 mod monitor;
+mod node_store;
 mod pyenv;
 mod records;
 mod rundir;

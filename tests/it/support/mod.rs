@@ -2,6 +2,7 @@
 
 pub(crate) mod env;
 pub(crate) mod fakes;
+pub(crate) mod noisy;
 pub(crate) mod wait;
 
 pub(crate) use env::{DLRUN, Done, TestEnv, python};

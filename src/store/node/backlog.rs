@@ -1,0 +1,134 @@
+//! Samples that could not be written yet.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::NodeId;
+use crate::record::Sample;
+
+/// Ticks that wait for room on the disk, oldest first. There is room for so many samples; the oldest ticks go first.
+#[derive(Debug)]
+pub struct Backlog {
+    ticks: VecDeque<Vec<(NodeId, Sample)>>,
+    samples: usize,
+    max_samples: usize,
+    dropped: BTreeMap<NodeId, Dropped>,
+}
+
+/// Samples of one node that were lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dropped {
+    /// The earliest of them, in Unix milliseconds UTC.
+    pub from_ms: u64,
+    /// The latest.
+    pub to_ms: u64,
+    /// How many.
+    pub samples: u64,
+}
+
+impl Backlog {
+    /// Room for this many samples; a tick has one of each run.
+    #[must_use]
+    pub fn new(max_samples: usize) -> Self {
+        Self { ticks: VecDeque::new(), samples: 0, max_samples, dropped: BTreeMap::new() }
+    }
+
+    /// Samples that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.samples
+    }
+
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.samples == 0
+    }
+
+    /// Adds a tick, and drops the oldest ones where there are too many.
+    pub fn push(&mut self, tick: Vec<(NodeId, Sample)>) {
+        self.samples += tick.len();
+        self.ticks.push_back(tick);
+        while self.samples > self.max_samples {
+            let Some(oldest) = self.ticks.pop_front() else { break };
+            self.samples -= oldest.len();
+            oldest.iter().for_each(|(node, sample)| self.drop_sample(*node, sample.at_ms));
+        }
+    }
+
+    fn drop_sample(&mut self, node: NodeId, at_ms: u64) {
+        let none = Dropped { from_ms: at_ms, to_ms: at_ms, samples: 0 };
+        let dropped = self.dropped.entry(node).or_insert(none);
+        dropped.from_ms = dropped.from_ms.min(at_ms);
+        dropped.to_ms = dropped.to_ms.max(at_ms);
+        dropped.samples += 1;
+    }
+
+    /// Writes the ticks, oldest first, until one fails; that one and those after it wait on.
+    ///
+    /// # Errors
+    /// What `write` says.
+    pub fn retry<E>(
+        &mut self,
+        mut write: impl FnMut(&[(NodeId, &Sample)]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while let Some(tick) = self.ticks.front() {
+            let borrowed: Vec<_> = tick.iter().map(|(node, sample)| (*node, sample)).collect();
+            write(&borrowed)?;
+            self.samples -= tick.len();
+            self.ticks.pop_front();
+        }
+        Ok(())
+    }
+
+    /// What was dropped since this was last asked, by node: the gaps of their series.
+    pub fn take_dropped(&mut self) -> Vec<(NodeId, Dropped)> {
+        std::mem::take(&mut self.dropped).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tick(nodes: &[i64], at_ms: u64) -> Vec<(NodeId, Sample)> {
+        nodes.iter().map(|node| (NodeId(*node), Sample { at_ms, ..Sample::default() })).collect()
+    }
+
+    #[test]
+    fn the_oldest_go_first_and_are_counted() {
+        let mut backlog = Backlog::new(4);
+        for (nodes, at_ms) in [(&[1, 2][..], 10), (&[1], 20), (&[1, 2], 30), (&[1, 2], 40)] {
+            backlog.push(tick(nodes, at_ms));
+        }
+        assert_eq!(backlog.len(), 4);
+        let dropped = |from_ms, to_ms, samples| Dropped { from_ms, to_ms, samples };
+        assert_eq!(
+            backlog.take_dropped(),
+            [(NodeId(1), dropped(10, 20, 2)), (NodeId(2), dropped(10, 10, 1))]
+        );
+        assert_eq!(backlog.take_dropped(), []);
+        backlog.push(tick(&[1, 2, 3, 4, 5], 50));
+        assert_eq!((backlog.len(), backlog.is_empty(), backlog.take_dropped().len()), (0, true, 5));
+    }
+
+    #[test]
+    fn what_fails_waits_and_keeps_its_order() {
+        let mut backlog = Backlog::new(10);
+        (1..4).for_each(|at_ms| backlog.push(tick(&[7], at_ms)));
+        let mut written = Vec::new();
+        let mut room = 1;
+        let mut write = |tick: &[(NodeId, &Sample)]| {
+            if room == 0 {
+                room = 9;
+                return Err("full");
+            }
+            room -= 1;
+            written.extend(tick.iter().map(|(_, sample)| sample.at_ms));
+            Ok(())
+        };
+        assert_eq!(backlog.retry(&mut write), Err("full"));
+        assert_eq!(backlog.len(), 2);
+        assert_eq!(backlog.retry(&mut write), Ok(()));
+        assert_eq!((written, backlog.is_empty()), (vec![1, 2, 3], true));
+    }
+}
