@@ -18,6 +18,7 @@ mod docs;
 mod example_job;
 mod exec;
 mod forgotten;
+mod gpu;
 mod help;
 mod layering;
 mod local;

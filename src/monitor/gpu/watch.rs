@@ -19,6 +19,8 @@ use crate::record::{Event, EventKind, GpuFacts};
 const LONGEST_PAUSE: Duration = Duration::from_secs(900);
 /// Events kept until somebody takes them; later ones are dropped.
 const EVENTS_KEPT: usize = 256;
+/// Opening the driver may take this many deadlines: it takes seconds where the driver is not kept loaded.
+const OPENING: u32 = 5;
 /// "GPU has fallen off the bus."
 const XID_LOST: u64 = 79;
 
@@ -203,7 +205,10 @@ impl GpuWatch {
 
     fn give_up_on_late_calls(&self, state: &mut State) {
         let deadline = self.shared.pace.deadline;
-        let Some(call) = state.call.take_if(|call| call.begun.elapsed() > deadline) else { return };
+        let is_late = |call: &mut Call| {
+            call.begun.elapsed() > if call.uuid.is_some() { deadline } else { OPENING * deadline }
+        };
+        let Some(call) = state.call.take_if(is_late) else { return };
         let Some(uuid) = call.uuid.clone() else {
             // Without a driver there is nothing that another worker could do.
             state.missing = Some("the GPU driver gives no answer".into());

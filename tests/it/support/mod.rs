@@ -3,10 +3,12 @@
 pub(crate) mod env;
 pub(crate) mod fakes;
 pub(crate) mod noisy;
+pub(crate) mod nvml;
 pub(crate) mod wait;
 
 pub(crate) use env::{DLRUN, Done, TestEnv, python};
 pub(crate) use fakes::Fake;
+pub(crate) use nvml::FakeNvml;
 pub(crate) use wait::{wait_for, wait_for_some};
 
 /// Says on standard error that a test did nothing, and why.
