@@ -80,6 +80,7 @@ impl Decoder {
     ///
     /// # Errors
     /// [`FrameError::TooLong`]; [`FrameError::Unreadable`], after which the next message may still be read.
+    #[expect(clippy::should_implement_trait, reason = "what is read depends on who asks")]
     pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         let Some(length) = self.length()? else { return Ok(None) };
         let Some(message) = self.bytes.get(HEADER_BYTES..HEADER_BYTES + length) else { return Ok(None) };
