@@ -25,6 +25,7 @@ pub mod record;
 pub mod timing;
 
 // Level 2: one outside thing each.
+pub mod client;
 pub mod monitor;
 pub mod pyenv;
 pub mod rundir;

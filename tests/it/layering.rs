@@ -9,14 +9,27 @@ const LEVEL_0: &[&str] = &["units", "diagnostic", "logging", "command", "clock",
 const LEVEL_1: &[&[&str]] =
     &[&["job"], &["config"], &["record"], &["protocol", "timing", "launch"], &["plan"]];
 /// Level 2 holds one outside thing each; none knows another.
-const LEVEL_2: &[&str] = &["scheduler", "monitor", "store", "rundir", "pyenv"];
+const LEVEL_2: &[&str] = &["scheduler", "monitor", "store", "rundir", "pyenv", "client"];
 /// Level 3: programs. The command line starts the others.
 const LEVEL_3: &[&[&str]] = &[&["supervise"], &["cli"]];
 
 /// What runs beside a training knows nothing of schedulers, stores and settings: the plan tells it all.
 const ONLY: &[(&str, &[&str])] = &[(
     "supervise",
-    &["clock", "command", "diagnostic", "job", "monitor", "plan", "record", "rundir", "timing", "units"],
+    &[
+        "client",
+        "clock",
+        "command",
+        "diagnostic",
+        "job",
+        "monitor",
+        "plan",
+        "protocol",
+        "record",
+        "rundir",
+        "timing",
+        "units",
+    ],
 )];
 
 /// Crates that only some modules may name.
