@@ -60,6 +60,19 @@ impl Usage {
         self.processes_peak = newer(self.processes_peak, sample.processes);
     }
 
+    /// Takes in what somebody else measured of the same run on the same node: each figure is the larger one.
+    pub fn add_view(&mut self, other: &Self) {
+        self.wall_seconds = larger(self.wall_seconds, other.wall_seconds);
+        self.cpu_user_seconds = larger(self.cpu_user_seconds, other.cpu_user_seconds);
+        self.cpu_system_seconds = larger(self.cpu_system_seconds, other.cpu_system_seconds);
+        self.cpu_throttled_seconds = larger(self.cpu_throttled_seconds, other.cpu_throttled_seconds);
+        self.mem_oom_kills = self.mem_oom_kills.max(other.mem_oom_kills);
+        self.mem_peak_bytes = self.mem_peak_bytes.max(other.mem_peak_bytes);
+        self.io_read_bytes = self.io_read_bytes.max(other.io_read_bytes);
+        self.io_write_bytes = self.io_write_bytes.max(other.io_write_bytes);
+        self.processes_peak = self.processes_peak.max(other.processes_peak);
+    }
+
     /// Adds the usage of another node of the same run: times and bytes add up, wall time and memory per node are the
     /// largest of any node.
     pub fn add_node(&mut self, other: &Self) {

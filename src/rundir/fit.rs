@@ -4,35 +4,47 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::record::{Missing, NodeRecord};
 
-/// The record as JSON of at most `limit` bytes. `None` when leaving out epochs and gaps does not get it there.
+/// The record as JSON of at most `limit` bytes. `None` when leaving out epochs, gaps and events does not get it there.
 pub(super) fn encode(record: &NodeRecord, limit: usize) -> Option<Vec<u8>> {
+    fit(record, limit).map(|(_, bytes)| bytes)
+}
+
+/// The record as it would be written: at most [`MAX_RECORD`](super::MAX_RECORD) bytes as JSON, and without numbers that JSON
+/// cannot hold. `None` where it cannot be made so small.
+#[must_use]
+pub fn fitted(record: &NodeRecord) -> Option<NodeRecord> {
+    fit(record, super::MAX_RECORD).map(|(record, _)| record)
+}
+
+fn fit(record: &NodeRecord, limit: usize) -> Option<(NodeRecord, Vec<u8>)> {
     let mut record = record.clone();
     drop_non_finite(&mut record);
     let whole = to_json(&record);
     if whole.len() <= limit {
-        return Some(whole);
+        return Some((record, whole));
     }
-    let (mut epochs, mut gaps) = (record.progress.epochs.len(), record.gaps.len());
-    while epochs > 2 || gaps > 2 {
-        if epochs > 2 {
-            epochs /= 2;
-        } else {
-            gaps /= 2;
+    let mut kept = (record.progress.epochs.len(), record.gaps.len(), record.events.len());
+    loop {
+        match &mut kept {
+            (epochs, _, _) if *epochs > 2 => *epochs /= 2,
+            (_, gaps, _) if *gaps > 2 => *gaps /= 2,
+            (_, _, events) if *events > 2 => *events /= 2,
+            _ => return None,
         }
-        let thinned = to_json(&thin(&record, epochs, gaps));
-        if thinned.len() <= limit {
-            return Some(thinned);
+        let thinned = thin(&record, kept);
+        let bytes = to_json(&thinned);
+        if bytes.len() <= limit {
+            return Some((thinned, bytes));
         }
     }
-    None
 }
 
 fn to_json(record: &NodeRecord) -> Vec<u8> {
     serde_json::to_vec(record).expect("a node record has no keys but text")
 }
 
-/// Keeps the first epoch, which stands apart in every summary, the newest of the others and the newest gaps.
-fn thin(record: &NodeRecord, epochs: usize, gaps: usize) -> NodeRecord {
+/// Keeps the first epoch, which stands apart in every summary, the newest of the others, and the newest gaps and events.
+fn thin(record: &NodeRecord, (epochs, gaps, events): (usize, usize, usize)) -> NodeRecord {
     let mut thin = record.clone();
     let dropped = thin.progress.epochs.len() - epochs;
     if dropped > 0 {
@@ -43,6 +55,11 @@ fn thin(record: &NodeRecord, epochs: usize, gaps: usize) -> NodeRecord {
     if dropped > 0 {
         thin.gaps.drain(..dropped);
         thin.missing.push(left_out("gaps", format!("the {dropped} oldest gaps")));
+    }
+    let dropped = thin.events.len() - events;
+    if dropped > 0 {
+        thin.events.drain(..dropped);
+        thin.missing.push(left_out("events", format!("the {dropped} oldest events")));
     }
     thin
 }
@@ -83,7 +100,8 @@ mod tests {
     use super::*;
     use crate::job::RunId;
     use crate::record::{
-        Epoch, Gap, HostFacts, MeasureKey, NodeState, Progress, Throughput, Usage, WatcherCost,
+        Epoch, Event, EventKind, Gap, HostFacts, MeasureKey, NodeState, Progress, Throughput, Usage,
+        WatcherCost,
     };
 
     fn record() -> NodeRecord {
@@ -138,10 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn many_gaps_are_thinned_and_boundless_text_is_refused() {
+    fn many_gaps_and_events_are_thinned_and_boundless_text_is_refused() {
         let mut large = record();
         large.gaps = vec![Gap { from_ms: 1, to_ms: 2, why: "late".into() }; 10_000];
         assert!(!read(&encode(&large, 256 << 10).expect("can be thinned")).gaps.is_empty());
+        large.events = vec![Event { at_ms: 1, kind: EventKind::Note, detail: "again".into() }; 10_000];
+        let thinned = fitted(&large).expect("can be thinned");
+        assert!(!thinned.events.is_empty() && thinned.events.len() < 10_000);
         large.host.hostname = "x".repeat(300_000);
         assert_eq!(encode(&large, 256 << 10), None);
     }

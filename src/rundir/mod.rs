@@ -23,6 +23,7 @@ mod state;
 
 pub use attempt::{Attempt, Reading};
 pub use file::RunDirError;
+pub use fit::fitted;
 pub use node::{MAX_NODE_NAME, MAX_RECORD, MAX_SEGMENT, NodeDir, node_name_problem};
 pub use run::{MAX_RUN_FILE, RunDir};
 pub use state::StateDir;

@@ -71,6 +71,11 @@ impl Followed {
         self.changes.as_ref().map(|changes| changes.as_fd())
     }
 
+    /// True where the output is read and nobody tells when it grows.
+    pub(super) fn is_unannounced(&self) -> bool {
+        self.reader.is_some() && self.changes.is_none()
+    }
+
     /// When the next read may come.
     pub(super) fn not_before(&self) -> Instant {
         self.last_read + SPACING

@@ -1,20 +1,24 @@
 //! The watcher: samples, follows the output and records, until the supervisor says how the command ended.
 
 use std::io::{self, BufRead, BufReader};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::account::Account;
 use super::follow::Followed;
 use super::handover::{Ended, Handover};
+use super::link::Link;
+use super::sampling::Sampling;
 use super::signals::ignore_all;
 use super::writer::{Job, Resumed, Writer};
 use crate::clock::now_ms;
 use crate::job::TimingPattern;
-use crate::monitor::{self, Sampler, TreeRoot};
+use crate::monitor;
 use crate::record::{
-    Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Sample, Usage, WatcherCost,
+    HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Sample, Usage, WatcherCost,
     encode_segments,
 };
 
@@ -25,6 +29,10 @@ const SEGMENT_PAUSE_MAX: Duration = Duration::from_secs(1800);
 const SEGMENT_SAMPLES: usize = 3600;
 /// How long the last record may take to reach the disk.
 const LAST_WRITE: Duration = Duration::from_secs(6);
+
+/// Until the place of the records is known it is asked for so often, for so long; then in the rhythm of the samples.
+const PLACE_PAUSE: Duration = Duration::from_millis(20);
+const PLACE_SOON: Duration = Duration::from_secs(5);
 
 /// Runs the watcher; the supervisor's words come through standard input.
 ///
@@ -41,21 +49,34 @@ pub fn watch() -> io::Result<()> {
     ended.map(drop)
 }
 
-struct Watch {
-    handover: Handover,
-    sampler: Sampler,
+pub(super) struct Watch {
+    pub(super) handover: Handover,
+    pub(super) sampling: Sampling,
+    pub(super) account: Account,
+    pub(super) link: Link,
+    /// Why the daemon did not take the run, as noted.
+    pub(super) reasons: Vec<String>,
     followed: Followed,
-    writer: Writer,
-    host: HostFacts,
+    pub(super) writer: Writer,
+    pub(super) host: HostFacts,
+    started: Instant,
     interval: Duration,
-    usage: Usage,
-    gaps: Vec<Gap>,
-    pending: Vec<Sample>,
+    /// Samples of the watcher's own that the writer does not have yet.
+    pub(super) pending: Vec<Sample>,
     before: Option<Progress>,
-    samples: u64,
-    late_ticks: u64,
     record_due: Due,
     segment_due: Due,
+}
+
+/// What ended a sleep.
+#[derive(Default)]
+struct Woken {
+    /// The supervisor speaks.
+    said: bool,
+    /// The output may have grown.
+    grown: bool,
+    /// The daemon is gone.
+    lost: bool,
 }
 
 /// Something that is due again and again, after ever longer pauses up to a limit.
@@ -90,15 +111,13 @@ impl Watch {
         let record_pause = Duration::from_secs(plan.map_or(30, |plan| plan.record_seconds));
         let resumes = handover.resumes.then_some(handover.started_at_ms);
         let (writer, resumed) = Writer::start(handover.context.clone(), resumes, Duration::from_secs(5));
-        let root = TreeRoot {
-            pid: handover.pid,
-            start_time_ticks: handover.start_time_ticks,
-            process_group: handover.pid,
-            supervisor: Some(handover.supervisor),
-            exclude: vec![std::process::id()],
-        };
+        let socket = plan.and_then(|plan| plan.daemon_socket.as_ref()).map(PathBuf::from);
+        let known = resumed.as_ref().map(|former| former.times.clone()).unwrap_or_default();
         let mut watch = Self {
-            sampler: Sampler::of_tree(root),
+            sampling: Sampling::of(&handover, interval),
+            account: Account::of(&handover),
+            link: Link::to(socket, known, handover.started_at_ms),
+            reasons: Vec::new(),
             followed: Followed::open(
                 handover.output.as_ref(),
                 pattern.as_ref(),
@@ -107,13 +126,10 @@ impl Watch {
             ),
             writer,
             host: monitor::host_facts(handover.context.omp_num_threads.clone()),
+            started: Instant::now(),
             interval,
-            usage: Usage::default(),
-            gaps: Vec::new(),
             pending: Vec::new(),
             before: None,
-            samples: 0,
-            late_ticks: 0,
             record_due: Due::new(record_pause, RECORD_PAUSE_MAX),
             segment_due: Due::new(record_pause, SEGMENT_PAUSE_MAX),
             handover,
@@ -126,120 +142,132 @@ impl Watch {
 
     /// Continues the record of a watcher that was killed, and notes the hole.
     fn take_over(&mut self, former: Option<Resumed>) {
-        // What the former watcher had read and not yet written is lost with it.
-        let from_ms = former.as_ref().and_then(|former| former.last_sample_ms);
-        let from_ms = from_ms.unwrap_or(self.handover.started_at_ms);
-        if let Some(Resumed { record, .. }) = former {
-            self.usage = record.usage;
-            self.gaps = record.gaps;
-            self.samples = record.watcher.samples;
-            self.late_ticks = record.watcher.late_ticks;
-            self.before = Some(record.progress);
-        }
-        self.gaps.push(Gap {
-            from_ms,
-            to_ms: now_ms(),
-            why: "the watcher was killed and started again".to_owned(),
-        });
+        self.account.take_over(former.as_ref());
+        self.before = former.map(|former| former.record.progress);
     }
 
     fn run(&mut self, input: &mut (impl BufRead + AsInput)) -> io::Result<Option<Ended>> {
-        self.sample();
+        let first = self.sampling.start();
+        self.add(first);
         self.write_record(NodeState::Running, None);
-        let mut next_sample = Instant::now() + self.interval;
         loop {
-            let (said, grown) = self.sleep_until(next_sample, input);
+            let until = self.due();
+            let woken = self.sleep_until(until, input);
             let now = Instant::now();
-            if grown || now >= next_sample {
+            if woken.grown || now >= until {
                 self.followed.read(now_ms());
             }
-            if said {
+            if woken.said {
                 let mut line = String::new();
                 input.read_line(&mut line)?;
                 let ended: Option<Ended> = serde_json::from_str(&line).ok();
                 self.finish(ended.as_ref());
                 return Ok(ended);
             }
-            if now >= next_sample {
-                self.late_ticks += u64::from(now > next_sample + self.interval / 2);
-                self.sample();
-                next_sample = (next_sample + self.interval).max(now);
-                if self.segment_due.is_due(now) || self.pending.len() >= SEGMENT_SAMPLES {
-                    self.write_segment();
-                }
-                if self.record_due.is_due(now) {
-                    self.write_record(NodeState::Running, None);
-                }
+            if woken.lost {
+                self.daemon_is_gone();
+            }
+            if now >= until {
+                self.tick(now);
             }
         }
     }
 
-    /// Sleeps until the next sample, or earlier when the supervisor speaks or the output grows. Returns which it was.
-    fn sleep_until(&self, deadline: Instant, input: &impl AsInput) -> (bool, bool) {
+    /// When there is something to do next. While the daemon reads, that is seldom.
+    fn due(&self) -> Instant {
+        let now = Instant::now();
+        let place = self.link.is_wanted() && self.link.placed.is_none() && now < self.started + PLACE_SOON;
+        let also = [
+            self.sampling.due(),
+            self.link.due(now),
+            place.then(|| now + PLACE_PAUSE),
+            // Without word from the kernel the output is looked at in the rhythm of the samples.
+            self.followed.is_unannounced().then(|| now + self.interval),
+        ];
+        let own = self.record_due.at.min(self.segment_due.at);
+        also.into_iter().flatten().fold(own, Instant::min)
+    }
+
+    fn tick(&mut self, now: Instant) {
+        if let Some(sample) = self.sampling.tick(now) {
+            self.add(sample);
+        }
+        self.tend_daemon(now);
+        if self.segment_due.is_due(now) || self.pending.len() >= SEGMENT_SAMPLES {
+            self.write_own_segment();
+            self.collect();
+        }
+        if self.record_due.is_due(now) {
+            self.update();
+            self.write_record(NodeState::Running, None);
+        }
+    }
+
+    /// Sleeps until `deadline`, or earlier when the supervisor speaks, the output grows or the daemon goes.
+    fn sleep_until(&self, deadline: Instant, input: &impl AsInput) -> Woken {
         let pause = |until: Instant| {
             PollTimeout::try_from(until.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
                 .unwrap_or(PollTimeout::MAX)
         };
         let stdin = io::stdin();
-        let control = || PollFd::new(stdin.as_fd(), PollFlags::POLLIN);
-        let readable = |fd: &PollFd<'_>| fd.any().unwrap_or(false);
+        let readable = |fd: BorrowedFd<'_>, until: Instant| {
+            let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+            poll(&mut fds, pause(until)).is_ok_and(|ready| ready > 0)
+        };
         if input.has_more() {
-            return (true, true);
+            return Woken { said: true, grown: true, lost: false };
         }
         // Not more often than the spacing, whatever the output does.
         let quiet = self.followed.not_before().min(deadline);
-        let mut fds = [control()];
-        if quiet > Instant::now() && poll(&mut fds, pause(quiet)).is_ok_and(|ready| ready > 0) {
-            return (true, true);
+        if quiet > Instant::now() && readable(stdin.as_fd(), quiet) {
+            return Woken { said: true, grown: true, lost: false };
         }
-        match self.followed.changes() {
-            Some(changes) => {
-                let mut fds = [control(), PollFd::new(changes, PollFlags::POLLIN)];
-                let _ = poll(&mut fds, pause(deadline));
-                (readable(&fds[0]), readable(&fds[1]))
-            }
-            None => {
-                let mut fds = [control()];
-                let _ = poll(&mut fds, pause(deadline));
-                (readable(&fds[0]), true)
-            }
-        }
+        let (changes, daemon) = (self.followed.changes(), self.link.fd());
+        let watched = [Some(stdin.as_fd()), changes, daemon];
+        let mut fds: Vec<_> =
+            watched.into_iter().flatten().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let _ = poll(&mut fds, pause(deadline));
+        let mut heard = fds.iter().map(|fd| fd.any().unwrap_or(false));
+        let mut next = |is_there: bool| is_there && heard.next().unwrap_or(false);
+        let said = next(true);
+        let grown = if changes.is_some() { next(true) } else { true };
+        Woken { said, grown, lost: next(daemon.is_some()) }
     }
 
-    fn sample(&mut self) {
-        let sample = self.sampler.sample(now_ms());
-        self.add(sample);
-    }
-
-    fn add(&mut self, sample: Sample) {
-        self.samples += 1;
-        self.usage.add_sample(&sample, self.handover.started_at_ms);
+    /// Takes in a sample of the watcher's own.
+    pub(super) fn add(&mut self, sample: Sample) {
+        self.account.add(&sample);
+        self.link.keep(&sample);
         self.pending.push(sample);
     }
 
     fn finish(&mut self, ended: Option<&Ended>) {
-        let now = now_ms();
-        self.followed.finish(now);
-        let last = self.sampler.sample_all(now);
-        self.add(last);
-        if let Some(ended) = ended {
-            self.usage.wall_seconds =
-                Some(seconds(ended.ended_at_ms.saturating_sub(self.handover.started_at_ms) * 1000));
-            // What the kernel summed up for the whole family counts what no sample saw.
-            let larger =
-                |sampled: Option<f64>, summed: u64| Some(sampled.unwrap_or(0.0).max(seconds(summed)));
-            self.usage.cpu_user_seconds = larger(self.usage.cpu_user_seconds, ended.cpu_user_us);
-            self.usage.cpu_system_seconds = larger(self.usage.cpu_system_seconds, ended.cpu_system_us);
+        let deadline = Instant::now() + LAST_WRITE;
+        self.followed.finish(now_ms());
+        if self.sampling.is_on() {
+            self.add_last();
         }
-        self.write_segment();
+        let read_by_daemon = !self.sampling.is_on();
+        if !self.end_with_daemon(ended) && read_by_daemon {
+            self.add_last();
+        }
+        if let Some(ended) = ended {
+            self.account.close(ended);
+        }
+        self.write_own_segment();
         let state = if ended.is_some() { NodeState::Ended } else { NodeState::Interrupted };
         self.write_record(state, ended);
-        if !self.writer.flush(LAST_WRITE) {
+        if !self.writer.flush(deadline.saturating_duration_since(Instant::now())) {
             tracing::warn!("the last record did not reach the disk in time");
         }
     }
 
-    fn write_segment(&mut self) {
+    fn add_last(&mut self) {
+        let last = self.sampling.last(now_ms());
+        self.add(last);
+    }
+
+    pub(super) fn write_own_segment(&mut self) {
         if !self.pending.is_empty() && self.writer.send(Job::Segments(encode_segments(&self.pending))) {
             self.pending.clear();
         } else if self.pending.len() > 4 * SEGMENT_SAMPLES {
@@ -252,9 +280,9 @@ impl Watch {
         self.writer.send(Job::Record(Box::new(record)));
     }
 
-    fn record(&self, state: NodeState, ended: Option<&Ended>) -> NodeRecord {
+    pub(super) fn record(&self, state: NodeState, ended: Option<&Ended>) -> NodeRecord {
         let Handover { context, started_at_ms, output, .. } = &self.handover;
-        NodeRecord {
+        let mut record = NodeRecord {
             format: NodeRecord::FORMAT,
             key: MeasureKey {
                 run_id: context.run_id.clone().unwrap_or_else(|| crate::job::RunId::from_random([0; 10])),
@@ -271,20 +299,22 @@ impl Watch {
             exit: ended.map(|ended| ended.exit),
             output: output.as_ref().map(|output| output.path.to_string_lossy().into_owned()),
             host: self.host.clone(),
-            usage: self.usage,
+            usage: Usage::default(),
             progress: self.progress(),
             segments: 0,
-            gaps: self.gaps.clone(),
+            gaps: Vec::new(),
             missing: self.missing(),
             watcher: WatcherCost {
                 cpu_us: monitor::own_cpu_us(),
-                samples: self.samples,
-                late_ticks: self.late_ticks,
+                samples: 0,
+                late_ticks: self.sampling.late_ticks(),
             },
             cgroup: None,
             gpus: Vec::new(),
             events: Vec::new(),
-        }
+        };
+        self.account.fill(&mut record);
+        record
     }
 
     /// What was recognised; after a takeover the epochs that the former watcher timed keep their times.
@@ -302,9 +332,10 @@ impl Watch {
     }
 
     fn missing(&self) -> Vec<Missing> {
-        let mut missing = self.sampler.missing();
+        let mut missing = if self.sampling.is_on() { self.sampling.missing() } else { Vec::new() };
         let what = "mem_rss_bytes";
-        if self.usage.mem_peak_bytes.is_none() && missing.iter().all(|missing| missing.what != what) {
+        if self.account.usage().mem_peak_bytes.is_none() && missing.iter().all(|missing| missing.what != what)
+        {
             let why = "the command ended before its processes could be read".to_owned();
             missing.push(Missing { what: what.to_owned(), why });
         }
@@ -313,6 +344,11 @@ impl Watch {
             let why =
                 format!("{} writes were dropped: the state directory was too slow", self.writer.refused());
             missing.push(Missing { what: "segments".to_owned(), why });
+        }
+        for other in self.account.missing() {
+            if missing.iter().all(|missing| missing.what != other.what) {
+                missing.push(other);
+            }
         }
         missing
     }
@@ -327,9 +363,4 @@ impl AsInput for BufReader<io::StdinLock<'_>> {
     fn has_more(&self) -> bool {
         !self.buffer().is_empty()
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "times stay far below 2^53 microseconds")]
-fn seconds(us: u64) -> f64 {
-    us as f64 / 1e6
 }

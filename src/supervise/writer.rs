@@ -1,10 +1,11 @@
 //! Writes a node's records, on a thread of its own: the state directory may be slow, full or gone.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::collections::BTreeSet;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::time::Duration;
 
 use super::context::Context;
-use crate::record::{Missing, NodeRecord, NodeState, decode_segment};
+use crate::record::{MeasureKey, Missing, NodeRecord, NodeState, RunRecord, decode_segment};
 use crate::rundir::{Attempt, NodeDir, RunDirError, StateDir};
 
 /// What the watcher wants on disk. A record without a place yet has step 0; the writer puts the true step in.
@@ -13,20 +14,46 @@ pub(super) enum Job {
     Record(Box<NodeRecord>),
     /// Blocks of samples, encoded.
     Segments(Vec<Vec<u8>>),
+    /// Blocks that the daemon sent, up to its segment `through`. One at a time: the next after [`Report::Safe`].
+    Collected { through: u32, blocks: Vec<Vec<u8>> },
     /// Answer when all before this is done.
     Flush(SyncSender<()>),
+}
+
+/// What the writer tells the watcher.
+pub(super) enum Report {
+    /// The place of the records is known.
+    Place(Box<Placed>),
+    /// What the daemon sent up to this segment is written.
+    Safe(u32),
+}
+
+/// Where the records are.
+pub(super) struct Placed {
+    /// The key, with the true step.
+    pub(super) key: MeasureKey,
+    /// The run as it was submitted; `None` where its file is not there.
+    pub(super) run: Option<RunRecord>,
 }
 
 /// What the writer found where a watcher takes over from a killed one.
 pub(super) struct Resumed {
     pub(super) record: NodeRecord,
-    /// The last sample that reached the disk, in Unix milliseconds UTC.
-    pub(super) last_sample_ms: Option<u64>,
+    /// Times of the samples that reached the disk last, in Unix milliseconds UTC.
+    pub(super) times: BTreeSet<u64>,
+}
+
+impl Resumed {
+    /// The last sample that reached the disk.
+    pub(super) fn last_sample_ms(&self) -> Option<u64> {
+        self.times.last().copied()
+    }
 }
 
 /// The watcher's end of the writer.
 pub(super) struct Writer {
     jobs: SyncSender<Job>,
+    reports: Receiver<Report>,
     refused: u64,
 }
 
@@ -43,14 +70,16 @@ impl Writer {
     ) -> (Self, Option<Resumed>) {
         let (jobs, queue) = sync_channel(QUEUE);
         let (found, finding) = sync_channel(1);
+        // Two reports wait at most: the place, and one segment of the daemon's.
+        let (report, reports) = channel();
         std::thread::spawn(move || {
             let place = Place::open(&context, resumes);
             let resumed = place.as_ref().ok().and_then(Place::resumed);
             let _ = found.send(resumed);
-            work(&queue, place, &context, resumes);
+            work(&queue, place, &context, resumes, &report);
         });
         let resumed = if resumes.is_some() { finding.recv_timeout(patience).ok().flatten() } else { None };
-        (Self { jobs, refused: 0 }, resumed)
+        (Self { jobs, reports, refused: 0 }, resumed)
     }
 
     /// Queues a job; dropped where the disk is too slow. Returns whether it was taken.
@@ -69,6 +98,11 @@ impl Writer {
         self.refused
     }
 
+    /// What the writer has to tell, waiting `patience` at most for it.
+    pub(super) fn report(&self, patience: Duration) -> Option<Report> {
+        self.reports.recv_timeout(patience).ok()
+    }
+
     /// Waits until everything is on disk, `patience` at most; false where it is not.
     pub(super) fn flush(&mut self, patience: Duration) -> bool {
         let (done, waiting) = sync_channel(1);
@@ -79,9 +113,14 @@ impl Writer {
 /// An open place for records.
 struct Place {
     dir: NodeDir,
+    run: Option<RunRecord>,
     resumed: Option<NodeRecord>,
     next_segment: u32,
 }
+
+/// Segments whose samples' times are looked at where a watcher takes over: what the daemon sends again of what is here
+/// already is in the last ones.
+const KNOWN_SEGMENTS: u32 = 4;
 
 impl Place {
     fn open(context: &Context, resumes: Option<u64>) -> Result<Self, String> {
@@ -89,6 +128,7 @@ impl Place {
         let state_dir = context.state_dir.as_ref().ok_or("no state directory is known")?;
         let shown = |error: RunDirError| crate::diagnostic::chain(&error).join(": ");
         let run = StateDir::create(state_dir).and_then(|state| state.ensure_run(run_id)).map_err(shown)?;
+        let record = run.read_run().ok();
         let attempt = Attempt { element: context.element, attempt: context.attempt };
         let former = resumes.and_then(|started_at_ms| {
             let nodes = run.outcome(attempt).outcome.nodes;
@@ -98,14 +138,15 @@ impl Place {
             nodes.into_iter().find(same)
         });
         match former {
-            Some(record) => {
-                let dir = run.node_dir(&record.key).map_err(shown)?;
+            Some(former) => {
+                let dir = run.node_dir(&former.key).map_err(shown)?;
                 let last = dir.segments().map_err(shown)?.last().copied();
-                Ok(Self { dir, resumed: Some(record), next_segment: last.map_or(0, |last| last + 1) })
+                let next_segment = last.map_or(0, |last| last + 1);
+                Ok(Self { dir, run: record, resumed: Some(former), next_segment })
             }
             None => {
                 let dir = run.open_node_step(attempt, &context.node).map_err(shown)?;
-                Ok(Self { dir, resumed: None, next_segment: 0 })
+                Ok(Self { dir, run: record, resumed: None, next_segment: 0 })
             }
         }
     }
@@ -114,56 +155,95 @@ impl Place {
 impl Place {
     fn resumed(&self) -> Option<Resumed> {
         let record = self.resumed.clone()?;
-        let last = self.next_segment.checked_sub(1).and_then(|last| self.dir.read_segment(last).ok());
-        let samples = last.and_then(|bytes| decode_segment(&bytes).ok());
-        let last_sample_ms = samples.and_then(|samples| Some(samples.last()?.at_ms));
-        Some(Resumed { record, last_sample_ms })
+        let last = self.next_segment.saturating_sub(KNOWN_SEGMENTS)..self.next_segment;
+        let read = last.filter_map(|seq| decode_segment(&self.dir.read_segment(seq).ok()?).ok());
+        let times = read.flatten().map(|sample| sample.at_ms).collect();
+        Some(Resumed { record, times })
+    }
+
+    fn told(&mut self) -> Report {
+        Report::Place(Box::new(Placed { key: self.dir.key().clone(), run: self.run.take() }))
     }
 }
 
-fn work(queue: &Receiver<Job>, mut place: Result<Place, String>, context: &Context, resumes: Option<u64>) {
-    let mut waiting: Vec<Vec<u8>> = Vec::new();
+/// A block on its way, and the daemon's segment that is safe with it.
+type Waiting = (Option<Vec<u8>>, Option<u32>);
+
+fn work(
+    queue: &Receiver<Job>,
+    mut place: Result<Place, String>,
+    context: &Context,
+    resumes: Option<u64>,
+    report: &Sender<Report>,
+) {
+    let mut waiting: Vec<Waiting> = Vec::new();
     let mut last_error: Option<String> = None;
+    if let Ok(place) = &mut place {
+        let _ = report.send(place.told());
+    }
     for job in queue {
         if place.is_err() && !matches!(job, Job::Flush(_)) {
             // The directory may have come back.
             place = Place::open(context, resumes);
-        }
-        match (job, &mut place) {
-            (Job::Flush(done), _) => drop(done.send(())),
-            (Job::Segments(blocks), Ok(place)) => {
-                waiting.extend(blocks);
-                last_error = write_waiting(place, &mut waiting).err();
+            if let Ok(place) = &mut place {
+                let _ = report.send(place.told());
             }
-            (Job::Segments(blocks), Err(why)) => {
-                waiting.extend(blocks);
-                last_error = Some(why.clone());
-            }
-            (Job::Record(record), Ok(place)) => {
-                // What could not be written before may fit now.
-                if !waiting.is_empty() {
-                    last_error = write_waiting(place, &mut waiting).err();
-                }
-                write_record(place, *record, last_error.as_ref());
-            }
-            (Job::Record(_), Err(_)) => {}
         }
-        // An hour of samples is about 30 KB; a disk that stays full costs the oldest blocks.
-        if waiting.len() > MAX_WAITING {
-            waiting.drain(..waiting.len() - MAX_WAITING);
+        let mut record = None;
+        match job {
+            Job::Flush(done) => {
+                let _ = done.send(());
+                continue;
+            }
+            Job::Segments(blocks) => waiting.extend(blocks.into_iter().map(|block| (Some(block), None))),
+            Job::Collected { through, blocks } => {
+                waiting.extend(blocks.into_iter().map(|block| (Some(block), None)));
+                waiting.push((None, Some(through)));
+            }
+            Job::Record(whole) => record = Some(whole),
         }
+        match &mut place {
+            // What could not be written before may fit now.
+            Ok(place) if !waiting.is_empty() => {
+                last_error = write_waiting(place, &mut waiting, report).err();
+            }
+            Ok(_) => {}
+            Err(why) => last_error = Some(why.clone()),
+        }
+        if let (Some(record), Ok(place)) = (record, &place) {
+            write_record(place, *record, last_error.as_ref());
+        }
+        thin(&mut waiting);
     }
 }
 
+/// Blocks that may wait for a disk that is full: an hour of samples is about 30 KB.
 const MAX_WAITING: usize = 256;
 
-fn write_waiting(place: &mut Place, waiting: &mut Vec<Vec<u8>>) -> Result<(), String> {
-    while let Some(bytes) = waiting.first() {
-        place
-            .dir
-            .write_segment(place.next_segment, bytes)
-            .map_err(|error| crate::diagnostic::chain(&error).join(": "))?;
-        place.next_segment += 1;
+/// A disk that stays full costs the oldest blocks. Of what the daemon sent none is called safe any more: it keeps it.
+fn thin(waiting: &mut Vec<Waiting>) {
+    if waiting.len() > MAX_WAITING {
+        waiting.drain(..waiting.len() - MAX_WAITING);
+        waiting.retain(|(_, through)| through.is_none());
+    }
+}
+
+fn write_waiting(
+    place: &mut Place,
+    waiting: &mut Vec<Waiting>,
+    report: &Sender<Report>,
+) -> Result<(), String> {
+    while let Some((block, through)) = waiting.first() {
+        if let Some(bytes) = block {
+            place
+                .dir
+                .write_segment(place.next_segment, bytes)
+                .map_err(|error| crate::diagnostic::chain(&error).join(": "))?;
+            place.next_segment += 1;
+        }
+        if let Some(through) = through {
+            let _ = report.send(Report::Safe(*through));
+        }
         waiting.remove(0);
     }
     Ok(())

@@ -1,0 +1,203 @@
+//! What was measured so far, by the watcher and by the node daemon, as one.
+
+use super::handover::{Ended, Handover};
+use super::writer::Resumed;
+use crate::clock::now_ms;
+use crate::protocol::Measured;
+use crate::record::{Event, EventKind, Gap, GpuFacts, GpuUsage, Missing, NodeRecord, Sample, Usage};
+
+/// Events that the watcher keeps of its own; the oldest go first. A daemon that comes and goes all day must not fill the
+/// record.
+const MAX_EVENTS: usize = 128;
+
+/// The sums. What the daemon says replaces what it said before, and is added to what the watcher has of its own.
+pub(super) struct Account {
+    started_at_ms: u64,
+    usage: Usage,
+    gpus: Vec<GpuUsage>,
+    gaps: Vec<Gap>,
+    events: Vec<Event>,
+    missing: Vec<Missing>,
+    samples: u64,
+    late_ticks: u64,
+    /// CPU time of daemons whose count is over, in microseconds.
+    cpu_us: u64,
+    /// What the daemon said last.
+    measured: Measured,
+    /// From a watcher that was killed to this one, unless the daemon watched on.
+    takeover: Option<Gap>,
+    /// The counts of the killed watcher hold the daemon's.
+    holds_daemons_counts: bool,
+    /// What the daemon has and did not hand over yet.
+    owed: Option<Gap>,
+}
+
+impl Account {
+    pub(super) fn of(handover: &Handover) -> Self {
+        Self {
+            started_at_ms: handover.started_at_ms,
+            usage: Usage::default(),
+            gpus: Vec::new(),
+            gaps: Vec::new(),
+            events: Vec::new(),
+            missing: Vec::new(),
+            samples: 0,
+            late_ticks: 0,
+            cpu_us: 0,
+            measured: Measured::default(),
+            takeover: None,
+            holds_daemons_counts: false,
+            owed: None,
+        }
+    }
+
+    /// Goes on where a killed watcher ended; `from_ms` is the last sample that it left.
+    pub(super) fn take_over(&mut self, former: Option<&Resumed>) {
+        // What the former watcher had read and not yet written is lost with it.
+        let from_ms = former.and_then(|former| former.last_sample_ms()).unwrap_or(self.started_at_ms);
+        if let Some(record) = former.map(|former| former.record.clone()) {
+            self.usage = record.usage;
+            self.gpus = record.gpus;
+            self.gaps = record.gaps;
+            self.events = record.events;
+            self.samples = record.watcher.samples;
+            self.late_ticks = record.watcher.late_ticks;
+            self.measured.cgroup = record.cgroup;
+        }
+        let why = "the watcher was killed and started again".to_owned();
+        self.takeover = Some(Gap { from_ms, to_ms: now_ms(), why });
+    }
+
+    /// True for a watcher that took over from a killed one and does not know yet whether the daemon watched on.
+    pub(super) fn is_taken_over(&self) -> bool {
+        self.takeover.is_some()
+    }
+
+    /// The daemon watched on while the watcher was dead: there is no hole.
+    pub(super) fn nothing_was_missed(&mut self) {
+        self.takeover = None;
+        self.holds_daemons_counts = true;
+    }
+
+    /// Takes in a sample of the watcher's own.
+    pub(super) fn add(&mut self, sample: &Sample) {
+        self.samples += 1;
+        self.usage.add_sample(sample, self.started_at_ms);
+        for reading in &sample.gpus {
+            let known = self.gpus.iter().position(|usage| *usage.gpu.uuid == *reading.uuid);
+            let index = known.unwrap_or_else(|| {
+                let facts = GpuFacts { uuid: reading.uuid.to_string(), ..GpuFacts::default() };
+                self.gpus.push(GpuUsage::of(facts));
+                self.gpus.len() - 1
+            });
+            self.gpus[index].add(reading, sample.at_ms);
+        }
+    }
+
+    /// Takes in what the daemon measured.
+    pub(super) fn take(&mut self, mut measured: Measured) {
+        if std::mem::take(&mut self.holds_daemons_counts) {
+            self.samples = self.samples.saturating_sub(measured.samples);
+            self.late_ticks = self.late_ticks.saturating_sub(measured.late_ticks);
+        }
+        self.usage.add_view(&measured.usage);
+        // The daemon goes on from the figures that it was given on registering.
+        if !measured.gpus.is_empty() {
+            self.gpus = std::mem::take(&mut measured.gpus);
+        }
+        self.measured = measured;
+    }
+
+    /// The daemon that takes the run knows nothing of what was measured before: that becomes the watcher's own.
+    pub(super) fn begin_anew(&mut self) {
+        let Measured { gaps, missing, events, cgroup, samples, late_ticks, cpu_us, .. } =
+            std::mem::take(&mut self.measured);
+        add_new(&mut self.gaps, &gaps);
+        add_new(&mut self.missing, &missing);
+        add_new(&mut self.events, &events);
+        self.gaps.extend(self.owed.take());
+        self.samples += samples;
+        self.late_ticks += late_ticks;
+        self.cpu_us += cpu_us;
+        self.measured.cgroup = cgroup;
+    }
+
+    pub(super) fn note(&mut self, kind: EventKind, detail: String) {
+        if self.events.len() >= MAX_EVENTS {
+            self.events.remove(0);
+        }
+        self.events.push(Event { at_ms: now_ms(), kind, detail });
+    }
+
+    /// The daemon holds samples from `from_ms` to now that are not in the run's directory.
+    pub(super) fn is_owed(&mut self, from_ms: u64) {
+        let why = "dlrund was lost before it handed over what it measured".to_owned();
+        let from_ms = self.owed.as_ref().map_or(from_ms, |owed| owed.from_ms);
+        self.owed = Some(Gap { from_ms, to_ms: now_ms(), why });
+    }
+
+    /// The daemon handed all over.
+    pub(super) fn is_settled(&mut self) {
+        self.owed = None;
+    }
+
+    /// Something will be missing in the record.
+    pub(super) fn lacks(&mut self, what: &str, why: String) {
+        self.missing.push(Missing { what: what.to_owned(), why });
+    }
+
+    pub(super) fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    /// UUIDs of the GPUs that were seen.
+    pub(super) fn gpu_uuids(&self) -> Vec<String> {
+        self.gpus.iter().map(|usage| usage.gpu.uuid.clone()).collect()
+    }
+
+    /// What was missed by the daemon, and what the watcher could not get from it.
+    pub(super) fn missing(&self) -> Vec<Missing> {
+        let mut missing = self.missing.clone();
+        missing.extend(self.measured.missing.iter().cloned());
+        missing
+    }
+
+    /// The kernel's sums over the whole family count what no sample saw, and the end is known exactly.
+    pub(super) fn close(&mut self, ended: &Ended) {
+        let larger = |sampled: Option<f64>, summed: u64| Some(sampled.unwrap_or(0.0).max(seconds(summed)));
+        let usage = &mut self.usage;
+        usage.wall_seconds = Some(seconds(ended.ended_at_ms.saturating_sub(self.started_at_ms) * 1000));
+        usage.cpu_user_seconds = larger(usage.cpu_user_seconds, ended.cpu_user_us);
+        usage.cpu_system_seconds = larger(usage.cpu_system_seconds, ended.cpu_system_us);
+    }
+
+    /// Writes the sums into a record whose watcher counts are those of this process.
+    pub(super) fn fill(&self, record: &mut NodeRecord) {
+        record.usage = self.usage;
+        record.gpus.clone_from(&self.gpus);
+        record.cgroup.clone_from(&self.measured.cgroup);
+        record.gaps.clone_from(&self.gaps);
+        record.gaps.extend(self.takeover.iter().chain(&self.owed).cloned());
+        add_new(&mut record.gaps, &self.measured.gaps);
+        record.events.clone_from(&self.events);
+        add_new(&mut record.events, &self.measured.events);
+        record.events.sort_by_key(|event| event.at_ms);
+        record.watcher.samples += self.samples + self.measured.samples;
+        record.watcher.late_ticks += self.late_ticks + self.measured.late_ticks;
+        record.watcher.cpu_us += self.cpu_us + self.measured.cpu_us;
+    }
+}
+
+/// Adds what is not there yet: the daemon may give back what it was told.
+fn add_new<T: PartialEq + Clone>(list: &mut Vec<T>, more: &[T]) {
+    for item in more {
+        if !list.contains(item) {
+            list.push(item.clone());
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times stay far below 2^53 microseconds")]
+fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
+}

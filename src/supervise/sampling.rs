@@ -1,0 +1,73 @@
+//! The watcher's own readings: all of them where there is no node daemon, else those of the time without it.
+
+use std::time::{Duration, Instant};
+
+use super::handover::Handover;
+use crate::clock::now_ms;
+use crate::monitor::{Sampler, TreeRoot};
+use crate::record::{Missing, Sample};
+
+/// The sampler and its rhythm. The sampler is kept while it rests, so that its counters go on.
+pub(super) struct Sampling {
+    sampler: Sampler,
+    interval: Duration,
+    /// When the next reading is due; `None` while it rests.
+    next: Option<Instant>,
+    late_ticks: u64,
+}
+
+impl Sampling {
+    pub(super) fn of(handover: &Handover, interval: Duration) -> Self {
+        let root = TreeRoot {
+            pid: handover.pid,
+            start_time_ticks: handover.start_time_ticks,
+            process_group: handover.pid,
+            supervisor: Some(handover.supervisor),
+            exclude: vec![std::process::id()],
+        };
+        Self { sampler: Sampler::of_tree(root), interval, next: None, late_ticks: 0 }
+    }
+
+    /// Reads now, and goes on from here.
+    pub(super) fn start(&mut self) -> Sample {
+        let sample = self.sampler.sample(now_ms());
+        self.next = Some(Instant::now() + self.interval);
+        sample
+    }
+
+    /// Rests: somebody else reads.
+    pub(super) fn stop(&mut self) {
+        self.next = None;
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.next.is_some()
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Reads if it is time.
+    pub(super) fn tick(&mut self, now: Instant) -> Option<Sample> {
+        let due = self.next.filter(|due| now >= *due)?;
+        self.late_ticks += u64::from(now > due + self.interval / 2);
+        let sample = self.sampler.sample(now_ms());
+        self.next = Some((due + self.interval).max(now));
+        Some(sample)
+    }
+
+    /// The last reading, with all columns.
+    pub(super) fn last(&mut self, now_ms: u64) -> Sample {
+        self.sampler.sample_all(now_ms)
+    }
+
+    /// Ticks that came more than half an interval late.
+    pub(super) fn late_ticks(&self) -> u64 {
+        self.late_ticks
+    }
+
+    pub(super) fn missing(&self) -> Vec<Missing> {
+        self.sampler.missing()
+    }
+}
