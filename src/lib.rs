@@ -26,6 +26,7 @@ pub mod timing;
 
 // Level 2: one outside thing each.
 pub mod client;
+pub mod export;
 pub mod monitor;
 pub mod pyenv;
 pub mod rundir;
@@ -34,4 +35,5 @@ pub mod store;
 
 // Level 3: programs.
 pub mod cli;
+pub mod daemon;
 pub mod supervise;

@@ -11,6 +11,15 @@ pub fn start(verbosity: u8) {
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
+    start_with(level);
+}
+
+/// Starts logging at a level by its name: `error`, `warn`, `info`, `debug`, `trace`. The journal adds the time.
+pub fn start_at(level: &str) {
+    start_with(level.parse().unwrap_or(LevelFilter::INFO));
+}
+
+fn start_with(level: LevelFilter) {
     // Fails where a logger is there already, as in tests.
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)

@@ -42,3 +42,12 @@ pub fn own_cpu_us() -> u64 {
     let times = [usage.user_time(), usage.system_time()];
     times.iter().map(|time| u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or(0)).sum()
 }
+
+/// Resident memory of this process, in bytes. 0 where the kernel does not say.
+#[must_use]
+pub fn own_rss_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten();
+    pages.saturating_mul(page.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4096))
+}

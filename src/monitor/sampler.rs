@@ -212,6 +212,17 @@ impl Sampler {
         self.columns.missing()
     }
 
+    /// True for a process that was one of the run when its processes were last read.
+    #[must_use]
+    pub fn owns(&self, pid: u32) -> bool {
+        self.tree.has(pid)
+    }
+
+    /// Leaves one more process out: a watcher that was started anew.
+    pub fn exclude(&mut self, pid: u32) {
+        self.tree.exclude(pid);
+    }
+
     /// True while the root process runs, asked now; false once it is a zombie.
     #[must_use]
     pub fn is_root_alive(&self) -> bool {

@@ -357,6 +357,18 @@ impl Tree {
         totals
     }
 
+    /// True for a process that was a member when the members were last read.
+    pub(super) fn has(&self, pid: u32) -> bool {
+        self.known.get(&pid).is_some_and(|known| known.kind == Kind::Member)
+    }
+
+    /// Leaves one more process out from now on; a member no more, if it was one.
+    pub(super) fn exclude(&mut self, pid: u32) {
+        self.root.exclude.push(pid);
+        self.known.remove(&pid);
+        self.members.retain(|member| member.stat.pid != pid);
+    }
+
     /// Reads the I/O of all members. An error says why none of it is known.
     pub(super) fn read_io(&mut self) -> Result<IoTotals, String> {
         let mut totals = IoTotals::default();

@@ -121,9 +121,6 @@ pub struct Plan {
     pub nvml_library: Option<String>,
     /// Time between two writings of the node record, in seconds.
     pub record_seconds: u64,
-    /// Socket of the node daemon, absolute; `None`: the watcher does not look for one.
-    #[serde(default)]
-    pub daemon_socket: Option<String>,
     /// TERM to KILL of local jobs, in seconds.
     pub kill_wait_seconds: u64,
     /// Where records go, absolute.

@@ -53,7 +53,6 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         daemon_socket: settings.daemon_socket().map(text),
         nvml_library: settings.nvml_library().map(text),
         record_seconds: settings.record_interval().as_secs(),
-        daemon_socket: None,
         kill_wait_seconds: settings.local_kill_wait().as_secs(),
         state_dir: text(settings.state_dir()),
         dlrun: text(settings.node_dlrun().unwrap_or(&facts.dlrun)),

@@ -73,6 +73,14 @@ impl Usage {
         self.processes_peak = self.processes_peak.max(other.processes_peak);
     }
 
+    /// Takes the end of the command in: its wall time, and the CPU time that the kernel summed up for it and all its children,
+    /// which counts what no sample saw.
+    pub fn add_family(&mut self, wall_ms: u64, cpu_user_us: u64, cpu_system_us: u64) {
+        self.wall_seconds = Some(seconds(wall_ms * 1000));
+        self.cpu_user_seconds = larger(self.cpu_user_seconds, Some(seconds(cpu_user_us)));
+        self.cpu_system_seconds = larger(self.cpu_system_seconds, Some(seconds(cpu_system_us)));
+    }
+
     /// Adds the usage of another node of the same run: times and bytes add up, wall time and memory per node are the
     /// largest of any node.
     pub fn add_node(&mut self, other: &Self) {

@@ -9,28 +9,26 @@ const LEVEL_0: &[&str] = &["units", "diagnostic", "logging", "command", "clock",
 const LEVEL_1: &[&[&str]] =
     &[&["job"], &["config"], &["record"], &["protocol", "timing", "launch"], &["plan"]];
 /// Level 2 holds one outside thing each; none knows another.
-const LEVEL_2: &[&str] = &["scheduler", "monitor", "store", "rundir", "pyenv", "client"];
+const LEVEL_2: &[&str] = &["client", "export", "scheduler", "monitor", "store", "rundir", "pyenv"];
 /// Level 3: programs. The command line starts the others.
-const LEVEL_3: &[&[&str]] = &[&["supervise"], &["cli"]];
+const LEVEL_3: &[&[&str]] = &[&["daemon", "supervise"], &["cli"]];
 
 /// What runs beside a training knows nothing of schedulers, stores and settings: the plan tells it all.
-const ONLY: &[(&str, &[&str])] = &[(
-    "supervise",
-    &[
-        "client",
-        "clock",
-        "command",
-        "diagnostic",
-        "job",
-        "monitor",
-        "plan",
-        "protocol",
-        "record",
-        "rundir",
-        "timing",
-        "units",
-    ],
-)];
+///
+/// The daemon, which may read other users' processes, knows nothing of them either, nor of containers and the command line.
+const ONLY: &[(&str, &[&str])] = &[
+    (
+        "supervise",
+        &["client", "clock", "command", "diagnostic", "job", "monitor", "plan", "protocol", "record", "rundir", "timing", "units"],
+    ),
+    (
+        "daemon",
+        &[
+            "clock", "config", "diagnostic", "export", "filesystem", "job", "logging", "monitor", "protocol", "record",
+            "store",
+        ],
+    ),
+];
 
 /// Crates that only some modules may name.
 const CRATES: &[(&str, &[&str])] = &[
@@ -47,6 +45,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("nvml_wrapper_sys", &["monitor"]),
     ("toml", &["job", "config"]),
     ("tokio", &["daemon"]),
+    ("sd_notify", &["daemon"]),
+    ("libc", &["daemon"]),
 ];
 /// Paths that only some modules may name; tests may.
 const PATHS: &[(&str, &[&str])] = &[("std::process::Command", &["command"])];

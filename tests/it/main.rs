@@ -14,6 +14,7 @@ mod cli_render;
 mod cli_show;
 mod cli_submit;
 mod cli_wait;
+mod daemon;
 mod docs;
 mod example_job;
 mod exec;

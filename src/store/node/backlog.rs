@@ -48,6 +48,10 @@ impl Backlog {
     pub fn push(&mut self, tick: Vec<(NodeId, Sample)>) {
         self.samples += tick.len();
         self.ticks.push_back(tick);
+        self.drop_surplus();
+    }
+
+    fn drop_surplus(&mut self) {
         while self.samples > self.max_samples {
             let Some(oldest) = self.ticks.pop_front() else { break };
             self.samples -= oldest.len();
@@ -63,21 +67,18 @@ impl Backlog {
         dropped.samples += 1;
     }
 
-    /// Writes the ticks, oldest first, until one fails; that one and those after it wait on.
-    ///
-    /// # Errors
-    /// What `write` says.
-    pub fn retry<E>(
-        &mut self,
-        mut write: impl FnMut(&[(NodeId, &Sample)]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        while let Some(tick) = self.ticks.front() {
-            let borrowed: Vec<_> = tick.iter().map(|(node, sample)| (*node, sample)).collect();
-            write(&borrowed)?;
-            self.samples -= tick.len();
-            self.ticks.pop_front();
-        }
-        Ok(())
+    /// Takes the oldest tick out, to be written.
+    pub fn take(&mut self) -> Option<Vec<(NodeId, Sample)>> {
+        let tick = self.ticks.pop_front()?;
+        self.samples -= tick.len();
+        Some(tick)
+    }
+
+    /// Puts a tick back that could not be written. What came meanwhile may have taken its room: then it is dropped.
+    pub fn put_back(&mut self, tick: Vec<(NodeId, Sample)>) {
+        self.samples += tick.len();
+        self.ticks.push_front(tick);
+        self.drop_surplus();
     }
 
     /// What was dropped since this was last asked, by node: the gaps of their series.
@@ -113,22 +114,17 @@ mod tests {
 
     #[test]
     fn what_fails_waits_and_keeps_its_order() {
-        let mut backlog = Backlog::new(10);
+        let mut backlog = Backlog::new(3);
         (1..4).for_each(|at_ms| backlog.push(tick(&[7], at_ms)));
-        let mut written = Vec::new();
-        let mut room = 1;
-        let mut write = |tick: &[(NodeId, &Sample)]| {
-            if room == 0 {
-                room = 9;
-                return Err("full");
-            }
-            room -= 1;
-            written.extend(tick.iter().map(|(_, sample)| sample.at_ms));
-            Ok(())
-        };
-        assert_eq!(backlog.retry(&mut write), Err("full"));
+        let failed = backlog.take().expect("a tick");
         assert_eq!(backlog.len(), 2);
-        assert_eq!(backlog.retry(&mut write), Ok(()));
-        assert_eq!((written, backlog.is_empty()), (vec![1, 2, 3], true));
+        backlog.put_back(failed);
+        let times: Vec<u64> = std::iter::from_fn(|| backlog.take()).map(|tick| tick[0].1.at_ms).collect();
+        assert_eq!((times, backlog.is_empty()), (vec![1, 2, 3], true));
+        let failed = tick(&[7], 4);
+        (5..8).for_each(|at_ms| backlog.push(tick(&[7], at_ms)));
+        backlog.put_back(failed);
+        assert_eq!(backlog.len(), 3);
+        assert_eq!(backlog.take_dropped(), [(NodeId(7), Dropped { from_ms: 4, to_ms: 4, samples: 1 })]);
     }
 }

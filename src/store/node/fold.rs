@@ -20,9 +20,37 @@ impl NodeStore {
         self.transact(Safety::PowerLoss, |work| nodes.iter().try_for_each(|node| work.fold(*node)))?;
         self.checkpoint()
     }
+
+    /// Takes samples in that somebody else took while nothing was written here; on disk when this returns. Those that fall
+    /// into the time of a block that is there change nothing.
+    ///
+    /// # Errors
+    /// As [`NodeStore::fold`].
+    pub fn backfill(&mut self, node: NodeId, samples: &[Sample]) -> Result<(), StoreError> {
+        self.transact(Safety::PowerLoss, |work| work.backfill(node, samples))?;
+        self.checkpoint()
+    }
 }
 
 impl Work<'_> {
+    fn backfill(&mut self, node: NodeId, samples: &[Sample]) -> Result<(), StoreError> {
+        // What is spooled would be one block with what comes after the hole.
+        self.fold(node)?;
+        let covers = "SELECT 1 FROM block WHERE node = ?1 AND ?2 BETWEEN t0_ms AND t1_ms LIMIT 1";
+        let mut new = Vec::with_capacity(samples.len());
+        for sample in samples {
+            let known: Option<i64> = self.writer.select(covers, params![node.0, integer(sample.at_ms)])?;
+            if known.is_none() {
+                new.push(sample.clone());
+            }
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.add_blocks(node, &new)?;
+        self.roll_up(node, &new)
+    }
+
     pub(super) fn fold(&mut self, node: NodeId) -> Result<(), StoreError> {
         let Some(tail) = self.tail(node)?.filter(|tail| !tail.rows.is_empty()) else { return Ok(()) };
         let (rows, last_at_ms) = (std::mem::take(&mut tail.rows), tail.last_at_ms);

@@ -72,6 +72,28 @@ impl NodeStore {
         self.transact(Safety::Kill, |work| work.put_record(node, record))
     }
 
+    /// Keeps what the daemon wants to know after a restart, of live runs.
+    ///
+    /// # Errors
+    /// As [`NodeStore::append`].
+    pub fn remember(&mut self, states: &[(NodeId, String)]) -> Result<(), StoreError> {
+        self.transact(Safety::Kill, |work| {
+            let sql = "UPDATE live SET state = ?2 WHERE node = ?1";
+            states
+                .iter()
+                .try_for_each(|(node, state)| work.writer.execute(sql, params![node.0, state]).map(drop))
+        })
+    }
+
+    /// The last segment of a live run that somebody took.
+    ///
+    /// # Errors
+    /// As [`crate::store::Store::list`].
+    pub fn acknowledged(&self, node: NodeId) -> Result<Option<u32>, StoreError> {
+        let sql = "SELECT acknowledged_seq FROM live WHERE node = ?1";
+        Ok(self.store.rows(sql, [node.0], |row| row.get(0))?.pop().flatten())
+    }
+
     /// Writes the last record of a measurement and folds what is spooled; on disk when this returns. The run is live no more.
     ///
     /// # Errors

@@ -71,6 +71,7 @@ impl TestEnv {
             ("TERM", "xterm".into()),
             ("TZ", "UTC".into()),
             ("DLRUN_LOCAL__LOCK_DIR", root.join("lock").into_os_string()),
+            ("DLRUN_MONITOR__DAEMON_SOCKET", root.join("run/dlrund.sock").into_os_string()),
             ("DLRUN_LOCAL__KILL_WAIT_SECONDS", "3".into()),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value)).into();

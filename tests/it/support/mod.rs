@@ -1,11 +1,13 @@
 //! What the tests of the command line share: a private place with a cleared environment, fake schedulers, patience.
 
+pub(crate) mod dlrund;
 pub(crate) mod env;
 pub(crate) mod fakes;
 pub(crate) mod noisy;
 pub(crate) mod nvml;
 pub(crate) mod wait;
 
+pub(crate) use dlrund::{Dlrund, RawClient};
 pub(crate) use env::{DLRUN, Done, TestEnv, python};
 pub(crate) use fakes::Fake;
 pub(crate) use nvml::FakeNvml;

@@ -1,0 +1,7 @@
+//! The node daemon, `dlrund`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(dlrun::daemon::start(std::env::args_os().skip(1)))
+}

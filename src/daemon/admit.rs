@@ -1,0 +1,81 @@
+//! Whether a peer may have a run watched, and where its processes are. Nothing is taken from the message that the kernel can
+//! tell.
+
+use super::peer::Peer;
+use crate::monitor::{JobCgroup, cgroup, identity};
+use crate::protocol::{Process, Refusal, RefusalKind, Registration};
+
+/// What a run's description may weigh, in bytes of JSON.
+const RUN_BYTES_MAX: usize = 64 << 10;
+const RECORD_BYTES_MAX: usize = 256 << 10;
+/// The longest name of a node; it comes from a file name (see `rundir`).
+const NODE_NAME_MAX: usize = 244;
+
+/// What the kernel says of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Admitted {
+    /// The training's first process, by this daemon's own pids.
+    pub(super) command: Process,
+    pub(super) supervisor: u32,
+    pub(super) cgroup: Option<JobCgroup>,
+}
+
+fn refused<T>(kind: RefusalKind, message: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal { kind, message: message.into() })
+}
+
+/// Looks the peer's family up: its parent is the supervisor, whose other child is the command.
+pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted, Refusal> {
+    check_sizes(registration)?;
+    let gone = || refused(RefusalKind::BadRequest, "the process that asks has ended already");
+    let Ok(supervisor) = identity::parent_of(peer.pid) else { return gone() };
+    if !identity::uid_of(supervisor).is_ok_and(|uid| uid == peer.uid) {
+        let message = format!("process {supervisor}, which started the asking one, is of another user");
+        return refused(RefusalKind::NotPermitted, message);
+    }
+    let Some(command) = command_of(supervisor, peer.pid, registration.command) else {
+        let message = "the training is no child of the process that started the asking one";
+        return refused(RefusalKind::BadRequest, message);
+    };
+    if !identity::uid_of(command.pid).is_ok_and(|uid| uid == peer.uid) {
+        let message = format!("process {} is of another user", command.pid);
+        return refused(RefusalKind::NotPermitted, message);
+    }
+    // A layout that nobody has seen yet costs the cgroup's figures, not the run's.
+    let cgroup = cgroup::locate(peer.pid).unwrap_or_else(|error| {
+        tracing::warn!(pid = peer.pid, error = %crate::diagnostic::chain(&error).join(": "), "no cgroup is found");
+        None
+    });
+    Ok(Admitted { command, supervisor, cgroup })
+}
+
+fn check_sizes(registration: &Registration) -> Result<(), Refusal> {
+    let Registration { run, record, gpus, .. } = registration;
+    let weigh = |bytes: serde_json::Result<Vec<u8>>| bytes.map_or(usize::MAX, |bytes| bytes.len());
+    if weigh(serde_json::to_vec(run)) > RUN_BYTES_MAX || weigh(serde_json::to_vec(record)) > RECORD_BYTES_MAX {
+        return refused(RefusalKind::BadRequest, "the description of the run is too long");
+    }
+    let node = &record.key.node;
+    if node.is_empty() || node.len() > NODE_NAME_MAX || node.chars().any(|c| c == '/' || c.is_control()) {
+        return refused(RefusalKind::BadRequest, format!("{node:?} cannot name a node"));
+    }
+    if gpus.len() > 256 || gpus.iter().any(|uuid| uuid.len() > 96) {
+        return refused(RefusalKind::BadRequest, "too many GPUs, or names too long");
+    }
+    if run.run_id != record.key.run_id {
+        return refused(RefusalKind::BadRequest, "the run and the record do not belong together");
+    }
+    Ok(())
+}
+
+/// The command among the supervisor's children: the one that is claimed or, where the client counts pids in a namespace of
+/// its own, the first that is not the client.
+fn command_of(supervisor: u32, client: u32, claimed: Process) -> Option<Process> {
+    let children = identity::children_of(supervisor).ok()?;
+    let found = |(pid, start_time_ticks): &(u32, u64)| Process { pid: *pid, start_time_ticks: *start_time_ticks };
+    let mut others = children.iter().map(found).filter(|child| child.pid != client);
+    if identity::nspids(client).is_ok_and(|pids| pids.len() > 1) {
+        return others.min_by_key(|child| child.start_time_ticks);
+    }
+    others.find(|child| *child == claimed)
+}

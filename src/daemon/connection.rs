@@ -1,0 +1,128 @@
+//! One client's connection: messages in, responses out, each within its time.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::peer::Peer;
+use crate::protocol::{Decoder, FrameError, Hello, RefusalKind, Request, Response, encode};
+
+/// How long a client may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// To send one message, once it began, and to take its response.
+    pub(super) request: Duration,
+    /// Between two messages.
+    pub(super) idle: Duration,
+}
+
+/// What a connection tells the node's owner.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// A request that wants a response.
+    Request { connection: u64, peer: Peer, request: Box<Request>, reply: oneshot::Sender<Response> },
+    /// The connection is over.
+    Gone { connection: u64 },
+}
+
+/// Serves one client until it leaves, or breaks a rule.
+pub(super) async fn serve(
+    mut stream: UnixStream,
+    connection: u64,
+    peer: Peer,
+    patience: Patience,
+    node: mpsc::Sender<Asked>,
+) {
+    if let Err(refusal) = converse(&mut stream, connection, peer, patience, &node).await {
+        tracing::debug!(uid = peer.uid, pid = peer.pid, ?refusal, "a client was sent away");
+        let _ = send(&mut stream, &refusal, patience).await;
+    }
+    let _ = node.send(Asked::Gone { connection }).await;
+}
+
+/// `Err` is the last word to a client that broke a rule; `Ok` where it left.
+async fn converse(
+    stream: &mut UnixStream,
+    connection: u64,
+    peer: Peer,
+    patience: Patience,
+    node: &mpsc::Sender<Asked>,
+) -> Result<(), Response> {
+    let mut decoder = Decoder::default();
+    let hurried = Patience { idle: patience.request, ..patience };
+    match receive(stream, &mut decoder, hurried).await? {
+        None => return Ok(()),
+        Some(Request::Hello(client)) => {
+            if let Some(why) = Hello::mismatch(&Hello::ours(), &client) {
+                return Err(Response::refused(RefusalKind::Version, why));
+            }
+            if !send(stream, &Response::Hello(Hello::ours()), patience).await {
+                return Ok(());
+            }
+        }
+        Some(_) => return Err(Response::refused(RefusalKind::BadRequest, "a hello must come first")),
+    }
+    while let Some(request) = receive(stream, &mut decoder, patience).await? {
+        let (reply, answer) = oneshot::channel();
+        let asked = Asked::Request { connection, peer, request: Box::new(request), reply };
+        if node.send(asked).await.is_err() {
+            return Ok(());
+        }
+        let answer = answer.await.unwrap_or_else(|_| {
+            Response::refused(RefusalKind::Internal, "the daemon did not answer: it is shutting down")
+        });
+        if !send(stream, &answer, patience).await {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The next request; `None` where the client left or was silent for too long.
+async fn receive(
+    stream: &mut UnixStream,
+    decoder: &mut Decoder,
+    patience: Patience,
+) -> Result<Option<Request>, Response> {
+    let bad = |error: &FrameError| Response::refused(RefusalKind::BadRequest, chain(error));
+    let mut buffer = vec![0; 4096];
+    if !decoder.is_inside() {
+        let Ok(Ok(count @ 1..)) = timeout(patience.idle, stream.read(&mut buffer[..1])).await else {
+            return Ok(None);
+        };
+        decoder.push(&buffer[..count]);
+    }
+    let rest = async {
+        loop {
+            if let Some(request) = decoder.next().map_err(|error| bad(&error))? {
+                return Ok(Some(request));
+            }
+            let wanted = decoder.wanted().map_err(|error| bad(&error))?;
+            let room = wanted.min(buffer.len());
+            match stream.read(&mut buffer[..room]).await {
+                Ok(count @ 1..) => decoder.push(&buffer[..count]),
+                _ => return Ok(None),
+            }
+        }
+    };
+    timeout(patience.request, rest).await.unwrap_or_else(|_| {
+        Err(Response::refused(RefusalKind::BadRequest, "the message took too long to arrive"))
+    })
+}
+
+/// Sends a response; false where the client does not take it.
+async fn send(stream: &mut UnixStream, response: &Response, patience: Patience) -> bool {
+    let bytes = encode(response).or_else(|error| {
+        let message = format!("the answer cannot be sent: {}", chain(&error));
+        encode(&Response::refused(RefusalKind::Internal, message))
+    });
+    let Ok(bytes) = bytes else { return false };
+    matches!(timeout(patience.request, stream.write_all(&bytes)).await, Ok(Ok(())))
+}
+
+fn chain(error: &FrameError) -> String {
+    crate::diagnostic::chain(error).join(": ")
+}

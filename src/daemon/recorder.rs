@@ -1,0 +1,263 @@
+//! The database's thread. A disk may be slow, full or gone; nobody but those who ask for what lies on it waits.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::protocol::{RefusalKind, Registered, Response, Segment, StoreStatus};
+use crate::record::{Gap, NodeRecord, RunRecord, Sample};
+use crate::store::{Backlog, Collected, Live, NodeId, NodeStore, StoreError};
+
+/// The daemon's own number for a run.
+pub(super) type Handle = u64;
+pub(super) type Reply = oneshot::Sender<Response>;
+
+/// Jobs that may wait for a slow disk. Samples are not among them: they wait in the backlog.
+const QUEUE: usize = 512;
+/// Samples that wait for a disk that takes nothing: an hour of one run, half a minute of a hundred; some 10 MB.
+const BACKLOG: usize = 4096;
+
+/// What the database is to do.
+#[derive(Debug)]
+pub(super) enum Job {
+    Register(Box<Register>),
+    /// There are samples in the backlog.
+    Ticks,
+    /// Fold the samples of a run, and remember this of it.
+    Fold { node: NodeId, memory: String },
+    Update { node: NodeId, record: Box<NodeRecord>, memory: String },
+    Backfill { node: NodeId, samples: Vec<Sample> },
+    /// The run is over. The answer is given once it is safe.
+    End { node: NodeId, record: Box<NodeRecord>, answer: Option<(Box<Response>, Reply)> },
+    Collect { node: NodeId, acknowledged: Option<u32>, reply: Reply },
+    Retain { now_ms: u64, max_age_ms: u64, max_bytes: u64 },
+    /// Finish what is there and end; told when done.
+    Stop { done: SyncSender<()> },
+}
+
+/// A run that is to be watched.
+#[derive(Debug)]
+pub(super) struct Register {
+    pub(super) handle: Handle,
+    pub(super) run: RunRecord,
+    pub(super) uid: u32,
+    pub(super) record: NodeRecord,
+    pub(super) live: Live,
+    pub(super) answer: Registered,
+    pub(super) reply: Reply,
+}
+
+/// What the node's owner hears of it.
+#[derive(Debug)]
+pub(super) enum Notice {
+    Registered { handle: Handle, node: NodeId },
+    Rejected { handle: Handle },
+    /// Samples were dropped.
+    Dropped { node: NodeId, gap: Gap, samples: u64 },
+}
+
+/// The owner's end.
+pub(super) struct Recorder {
+    jobs: SyncSender<Job>,
+    backlog: Arc<Mutex<Backlog>>,
+    status: Arc<Mutex<StoreStatus>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Recorder {
+    /// Starts the thread over an open database.
+    pub(super) fn start(store: NodeStore, path: &Path, notices: mpsc::UnboundedSender<Notice>) -> Self {
+        let (jobs, queue) = sync_channel(QUEUE);
+        let backlog = Arc::new(Mutex::new(Backlog::new(BACKLOG)));
+        let status = Arc::new(Mutex::new(StoreStatus {
+            path: path.display().to_string(),
+            ..StoreStatus::default()
+        }));
+        let desk =
+            Desk { store, notices, backlog: Arc::clone(&backlog), status: Arc::clone(&status) };
+        let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || desk.work(&queue));
+        Self { jobs, backlog, status, thread: thread.ok() }
+    }
+
+    /// Puts the samples of one tick where the database finds them.
+    pub(super) fn tick(&self, samples: Vec<(NodeId, Sample)>) {
+        if samples.is_empty() {
+            return;
+        }
+        lock(&self.backlog).push(samples);
+        // Where the queue is full the backlog is taken with a later job.
+        let _ = self.jobs.try_send(Job::Ticks);
+    }
+
+    /// Queues a job; the job comes back where the disk is too slow for more.
+    pub(super) fn send(&self, job: Job) -> Result<(), Job> {
+        self.jobs.try_send(job).map_err(|error| match error {
+            TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
+        })
+    }
+
+    pub(super) fn status(&self) -> StoreStatus {
+        lock(&self.status).clone()
+    }
+
+    /// True where the thread has died, which it never should.
+    pub(super) fn is_dead(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Ends the thread when it has done all that was queued, or after `patience`.
+    pub(super) fn stop(self, patience: std::time::Duration) -> bool {
+        let (done, waiting) = sync_channel(1);
+        // A full queue behind a hung disk does not keep the daemon.
+        self.jobs.try_send(Job::Stop { done }).is_ok() && waiting.recv_timeout(patience).is_ok()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The thread's end.
+struct Desk {
+    store: NodeStore,
+    notices: mpsc::UnboundedSender<Notice>,
+    backlog: Arc<Mutex<Backlog>>,
+    status: Arc<Mutex<StoreStatus>>,
+}
+
+impl Desk {
+    fn work(mut self, queue: &Receiver<Job>) {
+        for job in queue {
+            // Before anything else: an end must not come before the samples that led to it.
+            self.take_backlog();
+            if let Job::Stop { done } = job {
+                let _ = done.send(());
+                return;
+            }
+            self.do_job(job);
+            if let Ok(bytes) = self.store.used_bytes() {
+                lock(&self.status).bytes = bytes;
+            }
+        }
+    }
+
+    /// Writes what waits; on failure it goes on waiting, until there is no room for it.
+    fn take_backlog(&mut self) {
+        // The lock is not held while the disk works: the owner must not wait for it.
+        while let Some(tick) = { lock(&self.backlog).take() } {
+            let rows: Vec<_> = tick.iter().map(|(node, sample)| (*node, sample)).collect();
+            let written = self.store.append(&rows);
+            let has_failed = written.is_err();
+            self.note(written);
+            if has_failed {
+                lock(&self.backlog).put_back(tick);
+                break;
+            }
+        }
+        let dropped = lock(&self.backlog).take_dropped();
+        for (node, dropped) in dropped {
+            let why = lock(&self.status).error.clone().unwrap_or_else(|| "the disk is too slow".to_owned());
+            lock(&self.status).dropped_samples += dropped.samples;
+            let gap = Gap { from_ms: dropped.from_ms, to_ms: dropped.to_ms, why };
+            let _ = self.notices.send(Notice::Dropped { node, gap, samples: dropped.samples });
+        }
+    }
+
+    fn do_job(&mut self, job: Job) {
+        let done = match job {
+            Job::Register(register) => self.register(*register),
+            Job::Ticks | Job::Stop { .. } => return,
+            Job::Fold { node, memory } => {
+                self.store.fold(&[node]).and_then(|()| self.store.remember(node, &memory))
+            }
+            Job::Update { node, record, memory } => {
+                self.store.update(node, &record).and_then(|()| self.store.remember(node, &memory))
+            }
+            Job::Backfill { node, samples } => self.store.backfill(node, &samples),
+            Job::End { node, record, answer } => self.end(node, &record, answer),
+            Job::Collect { node, acknowledged, reply } => self.collect(node, acknowledged, reply),
+            Job::Retain { now_ms, max_age_ms, max_bytes } => {
+                let done = self.store.retain(now_ms, max_age_ms, max_bytes);
+                done.map(|gone| tracing::debug!(?gone, "old runs were looked for"))
+            }
+        };
+        self.note(done);
+    }
+
+    fn register(&mut self, register: Register) -> Result<(), StoreError> {
+        let Register { handle, run, uid, record, live, mut answer, reply } = register;
+        let done = self.store.register(&run, uid, &record, &live);
+        let done = done.and_then(|node| Ok((node, self.store.acknowledged(node)?)));
+        let error = match done {
+            Ok((node, acknowledged)) => {
+                answer.acknowledged = acknowledged;
+                let _ = self.notices.send(Notice::Registered { handle, node });
+                let _ = reply.send(Response::Registered(answer));
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        let _ = self.notices.send(Notice::Rejected { handle });
+        if let StoreError::OtherUser { .. } = error {
+            let _ = reply.send(Response::refused(RefusalKind::NotPermitted, chain(&error)));
+            return Ok(());
+        }
+        let _ = reply.send(Response::refused(RefusalKind::Internal, chain(&error)));
+        Err(error)
+    }
+
+    fn end(
+        &mut self,
+        node: NodeId,
+        record: &NodeRecord,
+        answer: Option<(Box<Response>, Reply)>,
+    ) -> Result<(), StoreError> {
+        let done = self.store.end(node, record);
+        if let Some((answer, reply)) = answer {
+            let answer = match &done {
+                Ok(()) => *answer,
+                Err(error) => Response::refused(RefusalKind::Internal, chain(error)),
+            };
+            let _ = reply.send(answer);
+        }
+        done
+    }
+
+    fn collect(&mut self, node: NodeId, acknowledged: Option<u32>, reply: Reply) -> Result<(), StoreError> {
+        let noted = acknowledged.map_or(Ok(()), |seq| self.store.acknowledge(node, seq));
+        let collected =
+            noted.and_then(|()| self.store.collect(node, acknowledged, crate::record::MAX_SEGMENT_BYTES));
+        let (answer, done) = match collected {
+            Ok(Some(found)) => {
+                let Collected { through_seq, bytes, more } = found;
+                (Response::Segment(Segment { through: Some(through_seq), bytes, more }), Ok(()))
+            }
+            Ok(None) => {
+                (Response::Segment(Segment { through: None, bytes: Vec::new(), more: false }), Ok(()))
+            }
+            Err(error) => (Response::refused(RefusalKind::Internal, chain(&error)), Err(error)),
+        };
+        let _ = reply.send(answer);
+        done
+    }
+
+    /// Keeps what failed last, for the status; logs it once.
+    fn note(&self, done: Result<(), StoreError>) {
+        let error = done.err().map(|error| chain(&error));
+        let mut status = lock(&self.status);
+        if status.error != error {
+            match &error {
+                Some(error) => tracing::warn!(error, "the database takes nothing; samples wait in memory"),
+                None => tracing::info!("the database takes samples again"),
+            }
+            status.error = error;
+        }
+    }
+}
+
+fn chain(error: &StoreError) -> String {
+    crate::diagnostic::chain(error).join(": ")
+}

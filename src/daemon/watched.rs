@@ -1,0 +1,296 @@
+//! One run under watch.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::job::JobId;
+use crate::monitor::{self, Baseline, GpuReport, GpuShare, JobCgroup, Sampler, SamplerOptions, TreeRoot};
+use crate::protocol::{Ending, Measured, Process, RunView};
+use crate::store::NodeId;
+use crate::record::{Event, EventKind, Gap, GpuFacts, GpuUsage, MeasureKey, NodeRecord, NodeState, Sample, Usage};
+
+/// Gaps and events of a run that are kept; a source of endless trouble must not fill the record.
+const GAPS_KEPT: usize = 500;
+const EVENTS_KEPT: usize = 500;
+/// How long a run whose command ended may stay without its client's last words.
+const LAST_WORDS: Duration = Duration::from_secs(60);
+
+/// What the daemon must know of a run after it was started anew; kept in the database as JSON.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Memory {
+    pub(super) name: String,
+    pub(super) supervisor: Option<u32>,
+    pub(super) client: Option<u32>,
+    pub(super) cgroup: Option<JobCgroup>,
+    pub(super) baseline: Option<Baseline>,
+    pub(super) allocated: Vec<String>,
+    pub(super) usage: Usage,
+    pub(super) gpus: Vec<GpuUsage>,
+    pub(super) gaps: Vec<Gap>,
+    pub(super) events: Vec<Event>,
+    pub(super) samples: u64,
+    pub(super) late_ticks: u64,
+    pub(super) cpu_us: u64,
+    pub(super) last_at_ms: u64,
+    /// The daemon was stopped, not killed.
+    pub(super) stopped: bool,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The database does not have it yet; nothing is sampled.
+    Pending,
+    Live,
+    /// Its client may still collect.
+    Ended,
+}
+
+/// A run, its sampler, and what was measured.
+pub(super) struct Watched {
+    pub(super) key: MeasureKey,
+    pub(super) uid: u32,
+    pub(super) command: Process,
+    pub(super) stage: Stage,
+    /// Its place in the database.
+    pub(super) node: Option<NodeId>,
+    pub(super) connection: Option<u64>,
+    pub(super) memory: Memory,
+    record: NodeRecord,
+    sampler: Sampler,
+    share: GpuShare,
+    last: Option<Sample>,
+    ticks_since_fold: usize,
+    ended_at: Option<Instant>,
+}
+
+/// How a run is sampled.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rhythm {
+    pub(super) process_interval: Duration,
+    pub(super) fold_ticks: usize,
+}
+
+impl Watched {
+    pub(super) fn new(uid: u32, command: Process, record: NodeRecord, memory: Memory, rhythm: Rhythm) -> Self {
+        let root = TreeRoot {
+            pid: command.pid,
+            start_time_ticks: command.start_time_ticks,
+            process_group: command.pid,
+            supervisor: memory.supervisor,
+            exclude: memory.client.into_iter().collect(),
+        };
+        let options = SamplerOptions { process_interval: rhythm.process_interval };
+        let mut sampler = Sampler::of_job(root, memory.cgroup.as_ref(), options);
+        if let Some(baseline) = &memory.baseline {
+            sampler = sampler.with_baseline(baseline.clone());
+        }
+        Self {
+            key: record.key.clone(),
+            uid,
+            command,
+            stage: Stage::Pending,
+            node: None,
+            connection: None,
+            share: GpuShare::new(memory.allocated.clone()),
+            memory,
+            record,
+            sampler,
+            last: None,
+            ticks_since_fold: 0,
+            ended_at: None,
+        }
+    }
+
+    /// Takes one sample; `all` reads also what is not due.
+    pub(super) fn sample(&mut self, now_ms: u64, gpus: Option<&GpuReport>, all: bool) -> Sample {
+        let cpu_before = monitor::own_cpu_us();
+        let mut sample = if all { self.sampler.sample_all(now_ms) } else { self.sampler.sample(now_ms) };
+        if let Some(report) = gpus {
+            sample.gpus = self.share.readings(report, |pid| self.sampler.owns(pid));
+        }
+        self.account(&sample, gpus);
+        self.memory.cpu_us += monitor::own_cpu_us().saturating_sub(cpu_before);
+        self.ticks_since_fold += 1;
+        self.last = Some(sample.clone());
+        sample
+    }
+
+    /// Takes a sample into the figures derived so far.
+    fn account(&mut self, sample: &Sample, gpus: Option<&GpuReport>) {
+        let kills_before = self.memory.usage.mem_oom_kills.unwrap_or(0);
+        self.memory.samples += 1;
+        self.memory.last_at_ms = sample.at_ms;
+        self.memory.usage.add_sample(sample, self.record.started_at_ms);
+        let kills = self.memory.usage.mem_oom_kills.unwrap_or(0);
+        if kills > kills_before {
+            let detail = format!("the kernel killed {} of its processes", kills - kills_before);
+            self.note(sample.at_ms, EventKind::OomKill, detail);
+        }
+        for reading in &sample.gpus {
+            let known = self.memory.gpus.iter().position(|usage| *usage.gpu.uuid == *reading.uuid);
+            let place = known.unwrap_or_else(|| {
+                self.memory.gpus.push(GpuUsage::of(facts_of(gpus, &reading.uuid)));
+                self.memory.gpus.len() - 1
+            });
+            self.memory.gpus[place].add(reading, sample.at_ms);
+        }
+    }
+
+    /// Takes samples in that are in the database already, or that the client took while there was no daemon.
+    pub(super) fn replay(&mut self, samples: &[Sample]) {
+        for sample in samples {
+            if sample.at_ms > self.memory.last_at_ms {
+                self.account(sample, None);
+                self.last = Some(sample.clone());
+            }
+        }
+    }
+
+    /// True where this run has that GPU.
+    pub(super) fn has_gpu(&self, uuid: &str) -> bool {
+        self.memory.gpus.iter().any(|usage| usage.gpu.uuid == uuid)
+    }
+
+    pub(super) fn note(&mut self, at_ms: u64, kind: EventKind, detail: String) {
+        self.memory.events.push(Event { at_ms, kind, detail });
+        let surplus = self.memory.events.len().saturating_sub(EVENTS_KEPT);
+        self.memory.events.drain(..surplus);
+    }
+
+    pub(super) fn add_gap(&mut self, gap: Gap) {
+        self.memory.gaps.push(gap);
+        let surplus = self.memory.gaps.len().saturating_sub(GAPS_KEPT);
+        self.memory.gaps.drain(..surplus);
+    }
+
+    /// True once, when the samples of this run are to be folded.
+    pub(super) fn is_fold_due(&mut self, rhythm: Rhythm) -> bool {
+        let is_due = self.ticks_since_fold >= rhythm.fold_ticks;
+        if is_due {
+            self.ticks_since_fold = 0;
+        }
+        is_due
+    }
+
+    /// True where the command is gone and nobody will say how it ended. A client that lives, or that its supervisor is
+    /// starting anew, has a minute.
+    pub(super) fn is_abandoned(&mut self, now: Instant) -> bool {
+        if self.sampler.is_root_alive() {
+            self.ended_at = None;
+            return false;
+        }
+        let since = *self.ended_at.get_or_insert(now);
+        now.duration_since(since) >= LAST_WORDS
+    }
+
+    /// Takes the client's record in. What the daemon measures itself is not taken from it.
+    pub(super) fn update(&mut self, mut record: NodeRecord) {
+        record.key = self.key.clone();
+        record.started_at_ms = self.record.started_at_ms;
+        self.record = record;
+    }
+
+    /// The client, or this daemon, was started anew.
+    pub(super) fn come_back(&mut self, record: NodeRecord, client: u32) {
+        self.update(record);
+        self.memory.client = Some(client);
+        self.sampler.exclude(client);
+    }
+
+    /// Takes the end in: how the command ended, and what the kernel summed up for the whole family.
+    pub(super) fn end(&mut self, ending: Ending) {
+        let Ending { record, cpu_user_us, cpu_system_us } = ending;
+        self.update(record);
+        if let Some(ended_at_ms) = self.record.ended_at_ms {
+            let wall_ms = ended_at_ms.saturating_sub(self.record.started_at_ms);
+            self.memory.usage.add_family(wall_ms, cpu_user_us, cpu_system_us);
+        }
+        self.stage = Stage::Ended;
+    }
+
+    /// Ends it without anybody's word.
+    pub(super) fn interrupt(&mut self) -> NodeRecord {
+        self.record.state = NodeState::Interrupted;
+        self.record.updated_at_ms = self.record.updated_at_ms.max(self.memory.last_at_ms);
+        self.stage = Stage::Ended;
+        self.record()
+    }
+
+    /// The record for the database: the client's part with the daemon's figures.
+    pub(super) fn record(&self) -> NodeRecord {
+        let measured = self.measured();
+        let mut record = self.record.clone();
+        record.usage = measured.usage;
+        record.gaps = measured.gaps;
+        record.events = measured.events;
+        record.gpus = measured.gpus;
+        record.cgroup = measured.cgroup;
+        record.watcher.samples = measured.samples;
+        record.watcher.late_ticks = measured.late_ticks;
+        record.watcher.cpu_us = record.watcher.cpu_us.saturating_add(measured.cpu_us);
+        // What the client could not measure of the series does not matter while the daemon does.
+        record.missing.retain(|missing| missing.what == "timing" || missing.what.starts_with("metric "));
+        record.missing.extend(measured.missing);
+        record
+    }
+
+    pub(super) fn measured(&self) -> Measured {
+        Measured {
+            usage: self.memory.usage,
+            gaps: self.memory.gaps.clone(),
+            missing: self.sampler.missing(),
+            events: self.memory.events.clone(),
+            gpus: self.memory.gpus.clone(),
+            cgroup: self.sampler.cgroup().map(str::to_owned),
+            samples: self.memory.samples,
+            late_ticks: self.memory.late_ticks,
+            cpu_us: self.memory.cpu_us,
+        }
+    }
+
+    /// What is kept for a restart.
+    pub(super) fn remembered(&self, stopped: bool) -> String {
+        let memory = Memory { baseline: Some(self.sampler.baseline().clone()), stopped, ..self.memory.clone() };
+        serde_json::to_string(&memory).expect("plain data with text keys")
+    }
+
+    pub(super) fn view(&self, processes: bool) -> RunView {
+        let mut sample = self.last.clone();
+        if let Some(sample) = sample.as_mut().filter(|_| !processes) {
+            sample.commands.clear();
+        }
+        let mut progress = self.record.progress.clone();
+        progress.epochs.clear();
+        RunView {
+            key: self.key.clone(),
+            name: self.memory.name.clone(),
+            job_id: self.job_id().cloned(),
+            uid: self.uid,
+            started_at_ms: self.record.started_at_ms,
+            sample,
+            usage: self.memory.usage,
+            gpus: self.memory.gpus.clone(),
+            progress,
+        }
+    }
+
+    pub(super) fn job_id(&self) -> Option<&JobId> {
+        self.record.job_id.as_ref()
+    }
+
+    pub(super) fn last(&self) -> Option<&Sample> {
+        self.last.as_ref()
+    }
+
+    pub(super) fn cgroup(&self) -> Option<&str> {
+        self.sampler.cgroup()
+    }
+}
+
+fn facts_of(gpus: Option<&GpuReport>, uuid: &str) -> GpuFacts {
+    let known = gpus.and_then(|report| report.gpus.iter().find(|gpu| gpu.facts.uuid == uuid));
+    known.map_or_else(|| GpuFacts { uuid: uuid.to_owned(), ..GpuFacts::default() }, |gpu| (*gpu.facts).clone())
+}

@@ -1,0 +1,335 @@
+//! `dlrund`, run for real: runs are watched, handed over, and survive what happens to it; clients that misbehave are sent
+//! away.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use dlrun::job::RunId;
+use dlrun::protocol::{Hello, MAX_MESSAGE_BYTES, RefusalKind, Request, Response, RunsQuery, encode};
+use dlrun::record::{NodeRecord, NodeState, Sample, decode_segment};
+use dlrun::store::Store;
+use nix::sys::signal::{Signal, kill};
+
+use crate::support::{Dlrund, RawClient, TestEnv, wait_for, wait_for_some};
+
+/// Works a little until the file `stop` is there.
+const UNTIL_STOP: &str = "i=0; while [ ! -e stop ]; do i=$((i+1)); sleep 0.02; done; echo done";
+
+fn env() -> TestEnv {
+    let mut env = TestEnv::new();
+    env.set("DLRUN_MONITOR__INTERVAL_MS", "100");
+    env.set("DLRUN_MONITOR__RECORD_SECONDS", "1");
+    env
+}
+
+fn stop(env: &TestEnv) {
+    env.write("stop", "");
+}
+
+/// The record of the only node of a run.
+fn record(env: &TestEnv, run: &str) -> NodeRecord {
+    let attempt = env.run_dir(run).join("0.0");
+    let nodes = fs::read_dir(&attempt).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
+    let path = nodes.iter().map(|entry| entry.path().join("record.json")).find(|path| path.exists());
+    let path = path.unwrap_or_else(|| panic!("no record below {}", attempt.display()));
+    serde_json::from_slice(&fs::read(path).expect("it is there")).expect("a record")
+}
+
+/// The samples in the run's directory, in the order of their files.
+fn series(env: &TestEnv, run: &str) -> Vec<Sample> {
+    let mut files: Vec<_> = walk(&env.run_dir(run)).into_iter().filter(|path| path.to_string_lossy().ends_with(".seg")).collect();
+    files.sort();
+    let read = files.iter().map(|path| decode_segment(&fs::read(path).expect("a file")).expect("a segment"));
+    read.flatten().collect()
+}
+
+fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(dir).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
+    let below = entries.into_iter().flat_map(|entry| {
+        if entry.path().is_dir() { walk(&entry.path()) } else { vec![entry.path()] }
+    });
+    below.collect()
+}
+
+fn is_adopted(env: &TestEnv, run: &str) -> bool {
+    let path = env.run_dir(run).join("0.0");
+    path.exists() && walk(&path).iter().any(|file| {
+        file.ends_with("record.json") && fs::read_to_string(file).is_ok_and(|text| text.contains("\"adopted\""))
+    })
+}
+
+/// The longest time between two samples, in ms.
+fn longest_hole(samples: &[Sample]) -> u64 {
+    let mut times: Vec<u64> = samples.iter().map(|sample| sample.at_ms).collect();
+    times.sort_unstable();
+    times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+}
+
+fn runs(client: &mut RawClient) -> Vec<dlrun::protocol::RunView> {
+    match client.ask(&Request::Runs(RunsQuery::default())) {
+        Some(Response::Runs(runs)) => runs.runs,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_run_is_watched_by_the_daemon_and_handed_over() {
+    let env = env();
+    let mut daemon = Dlrund::start(&env, "[store]\nfold_ticks = 10");
+    let run = env.submit(&env.job(UNTIL_STOP, ""));
+    wait_for("the daemon to watch it", || is_adopted(&env, &run));
+    let mut client = RawClient::greeted(&daemon);
+    let view = wait_for_some("the run in the daemon's list", || {
+        runs(&mut client).into_iter().find(|view| view.sample.as_ref().is_some_and(|sample| sample.processes >= Some(1)))
+    });
+    assert_eq!((view.key.run_id.as_str(), view.uid), (run.as_str(), nix::unistd::getuid().as_raw()));
+    // More than one fold.
+    let begun = Instant::now();
+    wait_for("some samples", || begun.elapsed() > Duration::from_secs(3));
+    stop(&env);
+    env.wait_state(&run, "completed");
+    let record = record(&env, &run);
+    assert_eq!(record.state, NodeState::Ended);
+    let samples = series(&env, &run);
+    assert!(samples.len() as u64 >= 25, "{}", samples.len());
+    assert!(longest_hole(&samples) < 1500, "{}", longest_hole(&samples));
+    assert_eq!(record.gaps, []);
+    assert!(record.usage.cpu_seconds() > Some(0.0) && record.usage.mem_peak_bytes > Some(100_000), "{:?}", record.usage);
+    assert!(runs(&mut client).is_empty());
+    daemon.stop();
+    // The node's database has the same.
+    let store = Store::open(&daemon.database()).expect("the index form");
+    let run_id: RunId = run.parse().expect("an id");
+    let blocks = store.blocks(&record.key).expect("blocks");
+    let stored: u32 = blocks.iter().map(|block| block.samples).sum();
+    assert!(stored >= 25, "{stored}");
+    let usage = store.usage(&run_id).expect("usage");
+    assert_eq!(usage.len(), 1);
+    assert_eq!(usage[0].usage.mem_peak_bytes, record.usage.mem_peak_bytes);
+}
+
+#[test]
+fn a_killed_daemon_costs_no_run_and_no_interval() {
+    let env = env();
+    let mut daemon = Dlrund::start(&env, "");
+    let run = env.submit(&env.job(UNTIL_STOP, ""));
+    wait_for("the daemon to watch it", || is_adopted(&env, &run));
+    daemon.kill();
+    let pause = Instant::now();
+    wait_for("the watcher to sample by itself", || pause.elapsed() > Duration::from_millis(1500));
+    daemon.start_again(&env);
+    let mut client = RawClient::greeted(&daemon);
+    wait_for("the run to be taken up again", || runs(&mut client).iter().any(|view| view.key.run_id.as_str() == run));
+    let text = || serde_json::to_string(&record(&env, &run)).expect("JSON");
+    wait_for("the client to come back", || text().matches("\"adopted\"").count() >= 2);
+    stop(&env);
+    env.wait_state(&run, "completed");
+    let record = record(&env, &run);
+    let samples = series(&env, &run);
+    assert!(longest_hole(&samples) < 1000, "{} ms in {}", longest_hole(&samples), samples.len());
+    assert!(record.gaps.iter().any(|gap| gap.why.contains("killed")), "{:?}", record.gaps);
+    assert!(record.events.iter().any(|event| event.kind.as_str() == "daemon_lost"), "{:?}", record.events);
+    let user: Vec<u64> = samples.iter().filter_map(|sample| sample.cpu_user_us).collect();
+    assert!(!user.is_empty());
+}
+
+#[test]
+fn a_stopped_daemon_says_so_and_dead_runs_are_closed() {
+    let env = env();
+    let mut daemon = Dlrund::start(&env, "");
+    let run = env.submit(&env.job(UNTIL_STOP, ""));
+    wait_for("the daemon to watch it", || is_adopted(&env, &run));
+    let pids = env.processes();
+    let daemon_pid = daemon.pid();
+    daemon.stop();
+    for pid in pids.into_iter().filter(|pid| *pid != daemon_pid) {
+        let _ = kill(pid, Signal::SIGKILL);
+    }
+    daemon.start_again(&env);
+    let mut client = RawClient::greeted(&daemon);
+    assert!(runs(&mut client).is_empty());
+    daemon.stop();
+    let database = rusqlite_text(&daemon, "SELECT state FROM node");
+    assert_eq!(database, "interrupted");
+    assert!(daemon.log().contains("ended while dlrund was not running"), "{}", daemon.log());
+}
+
+/// One text out of the database of a stopped daemon.
+fn rusqlite_text(daemon: &Dlrund, sql: &str) -> String {
+    let connection = rusqlite::Connection::open(daemon.database()).expect("a database");
+    connection.query_row(sql, [], |row| row.get::<_, String>(0)).expect("a row")
+}
+
+#[test]
+fn hostile_clients_are_sent_away_and_others_are_served() {
+    let env = env();
+    let daemon = Dlrund::start(&env, "[limits]\nrequest_seconds = 1\nconnections_per_user = 8");
+    let refused = |answer: Option<Response>| match answer {
+        Some(Response::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    };
+    // No hello, or one of another time.
+    let mut client = RawClient::connect(&daemon);
+    assert_eq!(refused(client.ask(&Request::Status)).kind, RefusalKind::BadRequest);
+    assert_eq!(client.answer(), None);
+    let mut client = RawClient::connect(&daemon);
+    let refusal = refused(client.ask(&Request::Hello(Hello { protocol: 99, version: "9.9.9".to_owned() })));
+    assert_eq!(refusal.kind, RefusalKind::Version);
+    assert!(refusal.message.contains("9.9.9") && refusal.message.contains("restart dlrund"), "{}", refusal.message);
+    // Too long, and nonsense.
+    let mut client = RawClient::connect(&daemon);
+    client.send(&u32::try_from(MAX_MESSAGE_BYTES + 1).expect("small").to_le_bytes());
+    assert_eq!(refused(client.answer()).kind, RefusalKind::BadRequest);
+    let mut client = RawClient::greeted(&daemon);
+    client.send(&[2, 0, 0, 0, b'{', b'{']);
+    assert_eq!(refused(client.answer()).kind, RefusalKind::BadRequest);
+    assert_eq!(client.answer(), None);
+    // A process that is no child of whoever started the client.
+    let mut client = RawClient::greeted(&daemon);
+    assert_eq!(refused(client.ask(&Request::Collect(dlrun::protocol::Collect { acknowledged: None }))).kind, RefusalKind::BadRequest);
+    // Slow: one byte, then nothing.
+    let mut slow = RawClient::greeted(&daemon);
+    let begun = Instant::now();
+    slow.send(&[1]);
+    assert_eq!(refused(slow.answer()).kind, RefusalKind::BadRequest);
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    // A crowd: some are refused, and when it is gone others come in.
+    let crowd: Vec<RawClient> = (0..40).map(|_| RawClient::connect(&daemon)).collect();
+    let mut turned_away = 0;
+    for mut client in crowd {
+        turned_away += usize::from(match client.ask(&Request::Hello(Hello::ours())) {
+            Some(Response::Refused(refusal)) => refusal.kind == RefusalKind::Busy,
+            Some(_) => false,
+            None => true,
+        });
+    }
+    assert!(turned_away >= 1, "{turned_away}");
+    wait_for("room", || {
+        let mut client = RawClient::connect(&daemon);
+        matches!(client.ask(&Request::Hello(Hello::ours())), Some(Response::Hello(_)))
+    });
+    // Answers that nobody reads.
+    let mut deaf = RawClient::greeted(&daemon);
+    let many = encode(&Request::Status).expect("short").repeat(2000);
+    deaf.send(&many);
+    let mut client = RawClient::greeted(&daemon);
+    let begun = Instant::now();
+    assert!(matches!(client.ask(&Request::Status), Some(Response::Status(_))));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn the_configuration_is_checked() {
+    let env = env();
+    let mut daemon = Dlrund::start(&env, "");
+    daemon.stop();
+    let config = env.jobs().join("dlrund.toml");
+    let checked = |file: &std::path::Path| {
+        env.command(crate::support::dlrund::DLRUND, ["check-config", "--config"]).arg(file).run()
+    };
+    fs::set_permissions(env.root().join("node"), fs::Permissions::from_mode(0o750)).expect("ours");
+    let done = checked(&config).code(0);
+    assert!(done.text().contains("sampling.interval_ms") && done.text().contains("100"), "{}", done.text());
+    let bad = env.write("bad.toml", "socket = \"relative\"\n[sampling]\nintervall_ms = 5\n");
+    let done = checked(&bad).code(78);
+    assert!(done.stderr.contains("bad.toml:1") && done.stderr.contains("interval_ms"), "{}", done.stderr);
+    let done = checked(&env.jobs().join("none.toml")).code(78);
+    assert!(done.stderr.contains("none.toml"), "{}", done.stderr);
+    let done = env.command(crate::support::dlrund::DLRUND, ["--nonsense"]).run().code(64);
+    assert!(done.stderr.contains("check-config"), "{}", done.stderr);
+}
+
+#[test]
+fn only_one_daemon_has_the_database() {
+    let env = env();
+    let daemon = Dlrund::start(&env, "");
+    let config = env.jobs().join("dlrund.toml");
+    let second = env.command(crate::support::dlrund::DLRUND, ["--config"]).arg(&config).run().code(75);
+    assert!(second.stderr.contains(&daemon.pid().to_string()), "{}", second.stderr);
+    assert!(matches!(RawClient::greeted(&daemon).ask(&Request::Status), Some(Response::Status(_))));
+}
+
+#[test]
+fn systemd_is_told() {
+    let mut env = env();
+    let path = env.root().join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+    env.set("NOTIFY_SOCKET", &path);
+    env.set("WATCHDOG_USEC", "600000");
+    let mut daemon = Dlrund::start(&env, "");
+    let heard = || {
+        let mut buffer = [0; 512];
+        let count = socket.recv(&mut buffer).expect("a word");
+        String::from_utf8_lossy(&buffer[..count]).into_owned()
+    };
+    assert!(heard().contains("READY=1") || heard().contains("READY=1"));
+    wait_for("two signs of life", || heard().contains("WATCHDOG=1"));
+    wait_for("another", || heard().contains("WATCHDOG=1"));
+    daemon.stop();
+    wait_for("the farewell", || heard().contains("STOPPING=1"));
+}
+
+#[test]
+fn metrics_are_written_and_served() {
+    let env = env();
+    let textfile = env.root().join("dlrun.prom");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let more = format!("[metrics]\ntextfile = {:?}\nlisten = \"{port}\"", textfile.display().to_string());
+    let daemon = Dlrund::start(&env, &more);
+    let run = env.submit(&env.job(UNTIL_STOP, ""));
+    wait_for("the text file", || textfile.exists());
+    let text = fs::read_to_string(&textfile).expect("a file");
+    assert!(text.contains("dlrun_daemon_ticks_total") && !text.contains("# EOF"), "{text}");
+    assert_eq!(fs::metadata(&textfile).expect("a file").permissions().mode() & 0o777, 0o640);
+    wait_for("the daemon to watch it", || is_adopted(&env, &run));
+    let scraped = || {
+        use std::io::{Read, Write};
+        let mut stream = std::net::TcpStream::connect(port).expect("it listens");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n").expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    let text = scraped();
+    assert!(text.contains("dlrun_daemon_runs 1") && text.ends_with("# EOF\n"), "{text}");
+    // Every local user can read the port: it names no run unless it is told to.
+    assert!(!text.contains(&run), "{text}");
+    stop(&env);
+    env.wait_state(&run, "completed");
+    drop(daemon);
+}
+
+#[test]
+fn a_hundred_runs_register_at_once() {
+    let env = env();
+    let daemon = Dlrund::start(&env, "");
+    let file = env.job(UNTIL_STOP, "");
+    let planned = env.dlrun(["plan", "--scheduler", "local", "--json"]).arg(file).run().code(0);
+    let plan = planned.result()["plan"].to_string();
+    let started: Vec<_> = (0..100)
+        .map(|number: u8| {
+            let run = RunId::from_random([number; 10]);
+            env.dlrun(["exec", "--", "sh", "-c", UNTIL_STOP])
+                .env("DLRUN_PLAN", &plan)
+                .env("DLRUN_RUN_ID", run.as_str())
+                .env("DLRUN_STATE_DIR", env.state())
+                .env("DLRUN_NODE", "n1")
+                .start()
+        })
+        .collect();
+    let mut client = RawClient::greeted(&daemon);
+    wait_for("a hundred runs", || runs(&mut client).len() == 100);
+    stop(&env);
+    for run in started {
+        let _ = run.finish().code(0);
+    }
+    wait_for("all to be over", || runs(&mut client).is_empty());
+    let status = match client.ask(&Request::Status) {
+        Some(Response::Status(status)) => status,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((status.store.dropped_samples, status.store.error), (0, None));
+}
+
