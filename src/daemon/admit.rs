@@ -52,7 +52,8 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
 fn check_sizes(registration: &Registration) -> Result<(), Refusal> {
     let Registration { run, record, gpus, .. } = registration;
     let weigh = |bytes: serde_json::Result<Vec<u8>>| bytes.map_or(usize::MAX, |bytes| bytes.len());
-    if weigh(serde_json::to_vec(run)) > RUN_BYTES_MAX || weigh(serde_json::to_vec(record)) > RECORD_BYTES_MAX {
+    if weigh(serde_json::to_vec(run)) > RUN_BYTES_MAX || weigh(serde_json::to_vec(record)) > RECORD_BYTES_MAX
+    {
         return refused(RefusalKind::BadRequest, "the description of the run is too long");
     }
     let node = &record.key.node;
@@ -72,7 +73,8 @@ fn check_sizes(registration: &Registration) -> Result<(), Refusal> {
 /// its own, the first that is not the client.
 fn command_of(supervisor: u32, client: u32, claimed: Process) -> Option<Process> {
     let children = identity::children_of(supervisor).ok()?;
-    let found = |(pid, start_time_ticks): &(u32, u64)| Process { pid: *pid, start_time_ticks: *start_time_ticks };
+    let found =
+        |(pid, start_time_ticks): &(u32, u64)| Process { pid: *pid, start_time_ticks: *start_time_ticks };
     let mut others = children.iter().map(found).filter(|child| child.pid != client);
     if identity::nspids(client).is_ok_and(|pids| pids.len() > 1) {
         return others.min_by_key(|child| child.start_time_ticks);

@@ -63,7 +63,8 @@ fn problems(settings: &DaemonSettings) -> Vec<String> {
     if let Ok(found) = fs::metadata(settings.state_dir())
         && found.mode() & 0o007 != 0
     {
-        problems.push(format!("state_dir: `{}` is open to others; make it 0750", settings.state_dir().display()));
+        problems
+            .push(format!("state_dir: `{}` is open to others; make it 0750", settings.state_dir().display()));
     }
     if let Some(group) = settings.read_group()
         && !matches!(nix::unistd::Group::from_name(group), Ok(Some(_)))

@@ -9,7 +9,7 @@ use super::admit::{Admitted, admit};
 use super::connection::Asked;
 use super::peer::Peer;
 use super::recorder::{Handle, Job, Notice, Recorder, Register, Reply};
-use super::watched::{Memory, Rhythm, Stage, Watched};
+use super::watched::{Memory, Stage, Watched};
 use crate::clock::now_ms;
 use crate::monitor::{self, GpuReport, GpuWatch, identity};
 use crate::protocol::{
@@ -28,7 +28,9 @@ const ANSWER_ROOM: usize = MAX_MESSAGE_BYTES - 4096;
 #[derive(Debug, Clone)]
 pub(super) struct Options {
     pub(super) interval: Duration,
-    pub(super) rhythm: Rhythm,
+    pub(super) process_interval: Duration,
+    /// Ticks between two folds.
+    pub(super) fold_ticks: usize,
     pub(super) runs_per_user: usize,
     pub(super) keep: Duration,
     pub(super) max_bytes: u64,
@@ -48,11 +50,17 @@ pub(super) struct Node {
     pub(super) cost: DaemonCost,
     /// Wall clock less steady clock, at the last tick.
     clocks: Option<(u64, Instant)>,
+    ticks_since_fold: usize,
     pub(super) problems: Vec<String>,
 }
 
 impl Node {
-    pub(super) fn new(options: Options, gpus: Option<GpuWatch>, recorder: Recorder, problems: Vec<String>) -> Self {
+    pub(super) fn new(
+        options: Options,
+        gpus: Option<GpuWatch>,
+        recorder: Recorder,
+        problems: Vec<String>,
+    ) -> Self {
         Self {
             options,
             runs: BTreeMap::new(),
@@ -65,6 +73,7 @@ impl Node {
             started_at_ms: now_ms(),
             cost: DaemonCost::default(),
             clocks: None,
+            ticks_since_fold: 0,
             problems,
         }
     }
@@ -78,15 +87,20 @@ impl Node {
             self.next += 1;
             let command = Process { pid: run.live.pid, start_time_ticks: run.live.start_time_ticks };
             let memory: Memory = serde_json::from_str(&run.live.state).unwrap_or_default();
-            let is_alive = run.live.boot_id == self.boot_id
-                && identity::is_alive(command.pid, command.start_time_ticks);
+            let is_alive =
+                run.live.boot_id == self.boot_id && identity::is_alive(command.pid, command.start_time_ticks);
             let stopped = memory.stopped;
-            let mut watched = Watched::new(run.uid, command, run.record, memory, self.options.rhythm);
+            let mut watched =
+                Watched::new(run.uid, command, run.record, memory, self.options.process_interval);
             watched.node = Some(run.node);
             watched.replay(&spooled);
             let (from_ms, to_ms) = (watched.memory.last_at_ms, now_ms());
             if is_alive {
-                let why = if stopped { "dlrund was stopped and started again" } else { "dlrund was killed and started again" };
+                let why = if stopped {
+                    "dlrund was stopped and started again"
+                } else {
+                    "dlrund was killed and started again"
+                };
                 if from_ms > 0 {
                     watched.add_gap(Gap { from_ms, to_ms, why: why.to_owned() });
                 }
@@ -101,6 +115,8 @@ impl Node {
                 self.close(watched);
             }
         }
+        // What comes from now on is another block than what was before the gap.
+        self.fold(false);
     }
 
     fn close(&self, mut watched: Watched) {
@@ -130,7 +146,7 @@ impl Node {
             }
         }
         self.recorder.tick(samples);
-        self.fold_what_is_due();
+        self.fold_when_due();
         for handle in abandoned {
             if let Some(mut watched) = self.runs.remove(&handle) {
                 watched.note(now, EventKind::Note, "the command ended and nobody said how".to_owned());
@@ -141,13 +157,21 @@ impl Node {
         self.account(begun.elapsed());
     }
 
-    fn fold_what_is_due(&mut self) {
-        let rhythm = self.options.rhythm;
-        for watched in self.runs.values_mut().filter(|watched| watched.stage == Stage::Live) {
-            if let (true, Some(node)) = (watched.is_fold_due(rhythm), watched.node) {
-                let memory = watched.remembered(false);
-                let _ = self.recorder.send(Job::Fold { node, memory });
-            }
+    /// All runs are folded at once: they share the wait for the disk.
+    fn fold_when_due(&mut self) {
+        self.ticks_since_fold += 1;
+        if self.ticks_since_fold >= self.options.fold_ticks {
+            self.ticks_since_fold = 0;
+            self.fold(false);
+        }
+    }
+
+    fn fold(&self, stopping: bool) {
+        let live = self.runs.values().filter(|watched| watched.stage == Stage::Live);
+        let states: Vec<(NodeId, String)> =
+            live.filter_map(|watched| Some((watched.node?, watched.remembered(stopping)))).collect();
+        if !states.is_empty() {
+            let _ = self.recorder.send(Job::Fold { states });
         }
     }
 
@@ -248,7 +272,8 @@ impl Node {
         if let Some((handle, watched)) = known {
             let is_same = watched.uid == peer.uid && watched.command == admitted.command;
             if !is_same || watched.stage != Stage::Live {
-                let (kind, message) = (RefusalKind::NotPermitted, "this measurement belongs to another command");
+                let (kind, message) =
+                    (RefusalKind::NotPermitted, "this measurement belongs to another command");
                 return answer(reply, Response::refused(kind, message));
             }
             return self.resume(connection, *handle, peer, registration, reply);
@@ -281,7 +306,7 @@ impl Node {
             allocated: gpus,
             ..Memory::default()
         };
-        let mut watched = Watched::new(peer.uid, command, record, memory, self.options.rhythm);
+        let mut watched = Watched::new(peer.uid, command, record, memory, self.options.process_interval);
         if let Some(hint) = gap {
             let why = "dlrund was not there".to_owned();
             watched.add_gap(Gap { from_ms: hint.lost_at_ms, to_ms: now_ms(), why });
@@ -318,7 +343,14 @@ impl Node {
     }
 
     /// The client, or this daemon, was started anew; the run is the same.
-    fn resume(&mut self, connection: u64, handle: Handle, peer: Peer, registration: Registration, reply: Reply) {
+    fn resume(
+        &mut self,
+        connection: u64,
+        handle: Handle,
+        peer: Peer,
+        registration: Registration,
+        reply: Reply,
+    ) {
         let Some(watched) = self.runs.get_mut(&handle) else { return };
         if let Some(former) = watched.connection.replace(connection) {
             self.by_connection.remove(&former);
@@ -477,12 +509,7 @@ impl Node {
 
     /// Folds everything and remembers that this was no crash.
     pub(super) fn stop(self, patience: Duration) -> bool {
-        for watched in self.runs.values().filter(|watched| watched.stage == Stage::Live) {
-            if let Some(node) = watched.node {
-                let memory = watched.remembered(true);
-                let _ = self.recorder.send(Job::Fold { node, memory });
-            }
-        }
+        self.fold(true);
         self.recorder.stop(patience)
     }
 }

@@ -26,16 +26,39 @@ pub(super) enum Job {
     Register(Box<Register>),
     /// There are samples in the backlog.
     Ticks,
-    /// Fold the samples of a run, and remember this of it.
-    Fold { node: NodeId, memory: String },
-    Update { node: NodeId, record: Box<NodeRecord>, memory: String },
-    Backfill { node: NodeId, samples: Vec<Sample> },
+    /// Fold the samples of these runs, and remember this of each.
+    Fold {
+        states: Vec<(NodeId, String)>,
+    },
+    Update {
+        node: NodeId,
+        record: Box<NodeRecord>,
+        memory: String,
+    },
+    Backfill {
+        node: NodeId,
+        samples: Vec<Sample>,
+    },
     /// The run is over. The answer is given once it is safe.
-    End { node: NodeId, record: Box<NodeRecord>, answer: Option<(Box<Response>, Reply)> },
-    Collect { node: NodeId, acknowledged: Option<u32>, reply: Reply },
-    Retain { now_ms: u64, max_age_ms: u64, max_bytes: u64 },
+    End {
+        node: NodeId,
+        record: Box<NodeRecord>,
+        answer: Option<(Box<Response>, Reply)>,
+    },
+    Collect {
+        node: NodeId,
+        acknowledged: Option<u32>,
+        reply: Reply,
+    },
+    Retain {
+        now_ms: u64,
+        max_age_ms: u64,
+        max_bytes: u64,
+    },
     /// Finish what is there and end; told when done.
-    Stop { done: SyncSender<()> },
+    Stop {
+        done: SyncSender<()>,
+    },
 }
 
 /// A run that is to be watched.
@@ -53,10 +76,19 @@ pub(super) struct Register {
 /// What the node's owner hears of it.
 #[derive(Debug)]
 pub(super) enum Notice {
-    Registered { handle: Handle, node: NodeId },
-    Rejected { handle: Handle },
+    Registered {
+        handle: Handle,
+        node: NodeId,
+    },
+    Rejected {
+        handle: Handle,
+    },
     /// Samples were dropped.
-    Dropped { node: NodeId, gap: Gap, samples: u64 },
+    Dropped {
+        node: NodeId,
+        gap: Gap,
+        samples: u64,
+    },
 }
 
 /// The owner's end.
@@ -72,12 +104,9 @@ impl Recorder {
     pub(super) fn start(store: NodeStore, path: &Path, notices: mpsc::UnboundedSender<Notice>) -> Self {
         let (jobs, queue) = sync_channel(QUEUE);
         let backlog = Arc::new(Mutex::new(Backlog::new(BACKLOG)));
-        let status = Arc::new(Mutex::new(StoreStatus {
-            path: path.display().to_string(),
-            ..StoreStatus::default()
-        }));
-        let desk =
-            Desk { store, notices, backlog: Arc::clone(&backlog), status: Arc::clone(&status) };
+        let status =
+            Arc::new(Mutex::new(StoreStatus { path: path.display().to_string(), ..StoreStatus::default() }));
+        let desk = Desk { store, notices, backlog: Arc::clone(&backlog), status: Arc::clone(&status) };
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || desk.work(&queue));
         Self { jobs, backlog, status, thread: thread.ok() }
     }
@@ -170,11 +199,12 @@ impl Desk {
         let done = match job {
             Job::Register(register) => self.register(*register),
             Job::Ticks | Job::Stop { .. } => return,
-            Job::Fold { node, memory } => {
-                self.store.fold(&[node]).and_then(|()| self.store.remember(node, &memory))
+            Job::Fold { states } => {
+                let nodes: Vec<NodeId> = states.iter().map(|(node, _)| *node).collect();
+                self.store.remember(&states).and_then(|()| self.store.fold(&nodes))
             }
             Job::Update { node, record, memory } => {
-                self.store.update(node, &record).and_then(|()| self.store.remember(node, &memory))
+                self.store.update(node, &record).and_then(|()| self.store.remember(&[(node, memory)]))
             }
             Job::Backfill { node, samples } => self.store.backfill(node, &samples),
             Job::End { node, record, answer } => self.end(node, &record, answer),

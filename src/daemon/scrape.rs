@@ -76,8 +76,9 @@ fn response(head: &str, families: &[Family]) -> Vec<u8> {
     let mut body = Vec::new();
     let _ = write_metrics(&mut body, flavour, families);
     let (length, kind) = (body.len(), flavour.content_type());
-    let head =
-        format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
     let mut bytes = head.into_bytes();
     if method == "GET" {
         bytes.extend(body);
@@ -98,11 +99,17 @@ mod tests {
     #[test]
     fn metrics_come_in_the_wanted_flavour_and_nothing_else_comes() {
         let plain = text("GET /metrics HTTP/1.1\r\n\r\n");
-        assert!(plain.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain") && plain.ends_with("dlrun_x 2\n"));
-        let open = text("GET /metrics?x HTTP/1.1\r\nAccept: application/openmetrics-text; version=1.0.0\r\n\r\n");
+        assert!(
+            plain.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain")
+                && plain.ends_with("dlrun_x 2\n")
+        );
+        let open =
+            text("GET /metrics?x HTTP/1.1\r\nAccept: application/openmetrics-text; version=1.0.0\r\n\r\n");
         assert!(open.contains("application/openmetrics-text") && open.ends_with("# EOF\n"));
         assert!(text("HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
-        for (head, status) in [("POST /metrics", "405"), ("GET /", "404"), ("GET /etc/passwd", "404"), ("", "404")] {
+        for (head, status) in
+            [("POST /metrics", "405"), ("GET /", "404"), ("GET /etc/passwd", "404"), ("", "404")]
+        {
             assert!(text(head).starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
         }
     }

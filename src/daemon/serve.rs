@@ -20,7 +20,6 @@ use super::node::{Node, Options};
 use super::peer::Peer;
 use super::recorder::{Notice, Recorder};
 use super::scrape;
-use super::watched::Rhythm;
 use crate::config::DaemonSettings;
 use crate::filesystem::Kind;
 use crate::monitor::{GpuWatch, WatchPace, gpu_driver_present};
@@ -101,7 +100,8 @@ impl Daemon {
         let mut problems = Vec::new();
         if store.file_system().kind == Kind::Doubtful {
             let name = store.file_system().name.unwrap_or("an unknown file system");
-            problems.push(format!("state_dir lies on {name}: whether it keeps what it is given is not known"));
+            problems
+                .push(format!("state_dir lies on {name}: whether it keeps what it is given is not known"));
         }
         let found = found(&store).map_err(|source| DaemonError::Store { source })?;
         let (notice, notices) = mpsc::unbounded_channel();
@@ -118,7 +118,8 @@ impl Daemon {
         }
         let options = Options {
             interval: settings.interval(),
-            rhythm: Rhythm { process_interval: settings.process_interval(), fold_ticks: settings.fold_ticks() },
+            process_interval: settings.process_interval(),
+            fold_ticks: settings.fold_ticks(),
             runs_per_user: settings.runs_per_user(),
             keep: settings.keep(),
             max_bytes: settings.max_size().0,
@@ -142,7 +143,8 @@ impl Daemon {
         let mut ticks = every(self.settings.interval());
         let mut retention = every(RETAIN_EVERY);
         let mut textfile = every(TEXTFILE_EVERY);
-        let mut watchdog = every(sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |limit| limit / 3));
+        let mut watchdog =
+            every(sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |limit| limit / 3));
         tell(&[NotifyState::Ready]);
         tracing::info!(socket = %self.settings.socket().display(), "dlrund {} is ready", env!("CARGO_PKG_VERSION"));
         loop {
@@ -168,7 +170,7 @@ impl Daemon {
                     scrape::answer(scraper, metrics::families(&self.node, self.settings.metrics_runs()));
                 }
                 _ = textfile.tick() => if let Some(path) = self.settings.metrics_textfile() {
-                    metrics::write_textfile(path, metrics::families(&self.node, true));
+                    metrics::write_textfile(path, metrics::families(&self.node, self.settings.metrics_runs()));
                 },
                 _ = retention.tick() => self.node.retain(),
             }

@@ -106,7 +106,9 @@ fn configuration(path: Option<&Path>) -> Result<(DaemonSettings, Vec<PathBuf>), 
         let text = match fs::read_to_string(&file) {
             Ok(text) => text,
             // Without a file the defaults hold; one that is named must be there.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_none() && file == main => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_none() && file == main => {
+                continue;
+            }
             Err(error) => {
                 complain(&format!("error: cannot read `{}`\n  caused by: {error}\n", file.display()));
                 is_sound = false;

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::job::JobId;
 use crate::monitor::{self, Baseline, GpuReport, GpuShare, JobCgroup, Sampler, SamplerOptions, TreeRoot};
 use crate::protocol::{Ending, Measured, Process, RunView};
+use crate::record::{
+    Event, EventKind, Gap, GpuFacts, GpuUsage, MeasureKey, NodeRecord, NodeState, Sample, Usage,
+};
 use crate::store::NodeId;
-use crate::record::{Event, EventKind, Gap, GpuFacts, GpuUsage, MeasureKey, NodeRecord, NodeState, Sample, Usage};
 
 /// Gaps and events of a run that are kept; a source of endless trouble must not fill the record.
 const GAPS_KEPT: usize = 500;
@@ -62,19 +64,17 @@ pub(super) struct Watched {
     sampler: Sampler,
     share: GpuShare,
     last: Option<Sample>,
-    ticks_since_fold: usize,
     ended_at: Option<Instant>,
 }
 
-/// How a run is sampled.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rhythm {
-    pub(super) process_interval: Duration,
-    pub(super) fold_ticks: usize,
-}
-
 impl Watched {
-    pub(super) fn new(uid: u32, command: Process, record: NodeRecord, memory: Memory, rhythm: Rhythm) -> Self {
+    pub(super) fn new(
+        uid: u32,
+        command: Process,
+        record: NodeRecord,
+        memory: Memory,
+        process_interval: Duration,
+    ) -> Self {
         let root = TreeRoot {
             pid: command.pid,
             start_time_ticks: command.start_time_ticks,
@@ -82,7 +82,7 @@ impl Watched {
             supervisor: memory.supervisor,
             exclude: memory.client.into_iter().collect(),
         };
-        let options = SamplerOptions { process_interval: rhythm.process_interval };
+        let options = SamplerOptions { process_interval };
         let mut sampler = Sampler::of_job(root, memory.cgroup.as_ref(), options);
         if let Some(baseline) = &memory.baseline {
             sampler = sampler.with_baseline(baseline.clone());
@@ -99,7 +99,6 @@ impl Watched {
             record,
             sampler,
             last: None,
-            ticks_since_fold: 0,
             ended_at: None,
         }
     }
@@ -113,7 +112,6 @@ impl Watched {
         }
         self.account(&sample, gpus);
         self.memory.cpu_us += monitor::own_cpu_us().saturating_sub(cpu_before);
-        self.ticks_since_fold += 1;
         self.last = Some(sample.clone());
         sample
     }
@@ -164,15 +162,6 @@ impl Watched {
         self.memory.gaps.push(gap);
         let surplus = self.memory.gaps.len().saturating_sub(GAPS_KEPT);
         self.memory.gaps.drain(..surplus);
-    }
-
-    /// True once, when the samples of this run are to be folded.
-    pub(super) fn is_fold_due(&mut self, rhythm: Rhythm) -> bool {
-        let is_due = self.ticks_since_fold >= rhythm.fold_ticks;
-        if is_due {
-            self.ticks_since_fold = 0;
-        }
-        is_due
     }
 
     /// True where the command is gone and nobody will say how it ended. A client that lives, or that its supervisor is
@@ -253,7 +242,8 @@ impl Watched {
 
     /// What is kept for a restart.
     pub(super) fn remembered(&self, stopped: bool) -> String {
-        let memory = Memory { baseline: Some(self.sampler.baseline().clone()), stopped, ..self.memory.clone() };
+        let memory =
+            Memory { baseline: Some(self.sampler.baseline().clone()), stopped, ..self.memory.clone() };
         serde_json::to_string(&memory).expect("plain data with text keys")
     }
 
@@ -292,5 +282,6 @@ impl Watched {
 
 fn facts_of(gpus: Option<&GpuReport>, uuid: &str) -> GpuFacts {
     let known = gpus.and_then(|report| report.gpus.iter().find(|gpu| gpu.facts.uuid == uuid));
-    known.map_or_else(|| GpuFacts { uuid: uuid.to_owned(), ..GpuFacts::default() }, |gpu| (*gpu.facts).clone())
+    known
+        .map_or_else(|| GpuFacts { uuid: uuid.to_owned(), ..GpuFacts::default() }, |gpu| (*gpu.facts).clone())
 }

@@ -154,7 +154,9 @@ mod tests {
     #[test]
     fn prometheus_names_families_as_their_samples() {
         let text = text(Flavour::Prometheus, &families());
-        assert!(text.starts_with("# HELP dlrun_cpu_seconds_total CPU time.\n# TYPE dlrun_cpu_seconds_total counter\n"));
+        assert!(text.starts_with(
+            "# HELP dlrun_cpu_seconds_total CPU time.\n# TYPE dlrun_cpu_seconds_total counter\n"
+        ));
         assert!(text.contains("# TYPE dlrun_build_info gauge\n") && text.contains("Which \"dlrun\" runs."));
         assert!(!text.contains("EOF") && !text.contains("UNIT"));
     }

@@ -30,7 +30,8 @@ fn stop(env: &TestEnv) {
 /// The record of the only node of a run.
 fn record(env: &TestEnv, run: &str) -> NodeRecord {
     let attempt = env.run_dir(run).join("0.0");
-    let nodes = fs::read_dir(&attempt).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
+    let nodes =
+        fs::read_dir(&attempt).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
     let path = nodes.iter().map(|entry| entry.path().join("record.json")).find(|path| path.exists());
     let path = path.unwrap_or_else(|| panic!("no record below {}", attempt.display()));
     serde_json::from_slice(&fs::read(path).expect("it is there")).expect("a record")
@@ -38,7 +39,8 @@ fn record(env: &TestEnv, run: &str) -> NodeRecord {
 
 /// The samples in the run's directory, in the order of their files.
 fn series(env: &TestEnv, run: &str) -> Vec<Sample> {
-    let mut files: Vec<_> = walk(&env.run_dir(run)).into_iter().filter(|path| path.to_string_lossy().ends_with(".seg")).collect();
+    let mut files: Vec<_> =
+        walk(&env.run_dir(run)).into_iter().filter(|path| path.to_string_lossy().ends_with(".seg")).collect();
     files.sort();
     let read = files.iter().map(|path| decode_segment(&fs::read(path).expect("a file")).expect("a segment"));
     read.flatten().collect()
@@ -46,17 +48,19 @@ fn series(env: &TestEnv, run: &str) -> Vec<Sample> {
 
 fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(dir).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
-    let below = entries.into_iter().flat_map(|entry| {
-        if entry.path().is_dir() { walk(&entry.path()) } else { vec![entry.path()] }
-    });
+    let below = entries
+        .into_iter()
+        .flat_map(|entry| if entry.path().is_dir() { walk(&entry.path()) } else { vec![entry.path()] });
     below.collect()
 }
 
 fn is_adopted(env: &TestEnv, run: &str) -> bool {
     let path = env.run_dir(run).join("0.0");
-    path.exists() && walk(&path).iter().any(|file| {
-        file.ends_with("record.json") && fs::read_to_string(file).is_ok_and(|text| text.contains("\"adopted\""))
-    })
+    path.exists()
+        && walk(&path).iter().any(|file| {
+            file.ends_with("record.json")
+                && fs::read_to_string(file).is_ok_and(|text| text.contains("\"adopted\""))
+        })
 }
 
 /// The longest time between two samples, in ms.
@@ -81,7 +85,9 @@ fn a_run_is_watched_by_the_daemon_and_handed_over() {
     wait_for("the daemon to watch it", || is_adopted(&env, &run));
     let mut client = RawClient::greeted(&daemon);
     let view = wait_for_some("the run in the daemon's list", || {
-        runs(&mut client).into_iter().find(|view| view.sample.as_ref().is_some_and(|sample| sample.processes >= Some(1)))
+        runs(&mut client)
+            .into_iter()
+            .find(|view| view.sample.as_ref().is_some_and(|sample| sample.processes >= Some(1)))
     });
     assert_eq!((view.key.run_id.as_str(), view.uid), (run.as_str(), nix::unistd::getuid().as_raw()));
     // More than one fold.
@@ -95,7 +101,11 @@ fn a_run_is_watched_by_the_daemon_and_handed_over() {
     assert!(samples.len() as u64 >= 25, "{}", samples.len());
     assert!(longest_hole(&samples) < 1500, "{}", longest_hole(&samples));
     assert_eq!(record.gaps, []);
-    assert!(record.usage.cpu_seconds() > Some(0.0) && record.usage.mem_peak_bytes > Some(100_000), "{:?}", record.usage);
+    assert!(
+        record.usage.cpu_seconds() > Some(0.0) && record.usage.mem_peak_bytes > Some(100_000),
+        "{:?}",
+        record.usage
+    );
     assert!(runs(&mut client).is_empty());
     daemon.stop();
     // The node's database has the same.
@@ -120,7 +130,9 @@ fn a_killed_daemon_costs_no_run_and_no_interval() {
     wait_for("the watcher to sample by itself", || pause.elapsed() > Duration::from_millis(1500));
     daemon.start_again(&env);
     let mut client = RawClient::greeted(&daemon);
-    wait_for("the run to be taken up again", || runs(&mut client).iter().any(|view| view.key.run_id.as_str() == run));
+    wait_for("the run to be taken up again", || {
+        runs(&mut client).iter().any(|view| view.key.run_id.as_str() == run)
+    });
     let text = || serde_json::to_string(&record(&env, &run)).expect("JSON");
     wait_for("the client to come back", || text().matches("\"adopted\"").count() >= 2);
     stop(&env);
@@ -176,7 +188,11 @@ fn hostile_clients_are_sent_away_and_others_are_served() {
     let mut client = RawClient::connect(&daemon);
     let refusal = refused(client.ask(&Request::Hello(Hello { protocol: 99, version: "9.9.9".to_owned() })));
     assert_eq!(refusal.kind, RefusalKind::Version);
-    assert!(refusal.message.contains("9.9.9") && refusal.message.contains("restart dlrund"), "{}", refusal.message);
+    assert!(
+        refusal.message.contains("9.9.9") && refusal.message.contains("restart dlrund"),
+        "{}",
+        refusal.message
+    );
     // Too long, and nonsense.
     let mut client = RawClient::connect(&daemon);
     client.send(&u32::try_from(MAX_MESSAGE_BYTES + 1).expect("small").to_le_bytes());
@@ -187,7 +203,10 @@ fn hostile_clients_are_sent_away_and_others_are_served() {
     assert_eq!(client.answer(), None);
     // A process that is no child of whoever started the client.
     let mut client = RawClient::greeted(&daemon);
-    assert_eq!(refused(client.ask(&Request::Collect(dlrun::protocol::Collect { acknowledged: None }))).kind, RefusalKind::BadRequest);
+    assert_eq!(
+        refused(client.ask(&Request::Collect(dlrun::protocol::Collect { acknowledged: None }))).kind,
+        RefusalKind::BadRequest
+    );
     // Slow: one byte, then nothing.
     let mut slow = RawClient::greeted(&daemon);
     let begun = Instant::now();
@@ -282,12 +301,14 @@ fn metrics_are_written_and_served() {
     wait_for("the text file", || textfile.exists());
     let text = fs::read_to_string(&textfile).expect("a file");
     assert!(text.contains("dlrun_daemon_ticks_total") && !text.contains("# EOF"), "{text}");
-    assert_eq!(fs::metadata(&textfile).expect("a file").permissions().mode() & 0o777, 0o640);
+    assert_eq!(fs::metadata(&textfile).expect("a file").permissions().mode() & 0o777, 0o644);
     wait_for("the daemon to watch it", || is_adopted(&env, &run));
     let scraped = || {
         use std::io::{Read, Write};
         let mut stream = std::net::TcpStream::connect(port).expect("it listens");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n").expect("sent");
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n")
+            .expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         answer
@@ -303,15 +324,18 @@ fn metrics_are_written_and_served() {
 
 #[test]
 fn a_hundred_runs_register_at_once() {
-    let env = env();
-    let daemon = Dlrund::start(&env, "");
-    let file = env.job(UNTIL_STOP, "");
+    let mut env = env();
+    env.set("DLRUN_MONITOR__INTERVAL_MS", "1000");
+    let daemon = Dlrund::start(&env, "[sampling]\ninterval_ms = 1000");
+    // A hundred of these must not be busy themselves.
+    let waits = "while [ ! -e stop ]; do sleep 1; done";
+    let file = env.job(waits, "");
     let planned = env.dlrun(["plan", "--scheduler", "local", "--json"]).arg(file).run().code(0);
     let plan = planned.result()["plan"].to_string();
     let started: Vec<_> = (0..100)
         .map(|number: u8| {
             let run = RunId::from_random([number; 10]);
-            env.dlrun(["exec", "--", "sh", "-c", UNTIL_STOP])
+            env.dlrun(["exec", "--", "sh", "-c", waits])
                 .env("DLRUN_PLAN", &plan)
                 .env("DLRUN_RUN_ID", run.as_str())
                 .env("DLRUN_STATE_DIR", env.state())
@@ -332,4 +356,3 @@ fn a_hundred_runs_register_at_once() {
     };
     assert_eq!((status.store.dropped_samples, status.store.error), (0, None));
 }
-

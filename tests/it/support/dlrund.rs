@@ -89,10 +89,6 @@ impl Dlrund {
         assert_eq!(done.status.code(), Some(0), "{}", self.log());
     }
 
-    pub(crate) fn socket(&self) -> &PathBuf {
-        &self.socket
-    }
-
     pub(crate) fn database(&self) -> PathBuf {
         self.socket.parent().and_then(|run| run.parent()).expect("it has one").join("node/dlrun.db")
     }
