@@ -304,6 +304,9 @@ impl Node {
             client: Some(peer.pid),
             cgroup,
             allocated: gpus,
+            // What the client measured before.
+            usage: record.usage,
+            gpus: record.gpus.clone(),
             ..Memory::default()
         };
         let mut watched = Watched::new(peer.uid, command, record, memory, self.options.process_interval);

@@ -208,18 +208,21 @@ impl Watched {
         self.record()
     }
 
-    /// The record for the database: the client's part with the daemon's figures.
+    /// The record for the database: the client's part with the daemon's figures. What either noted is in it once.
     pub(super) fn record(&self) -> NodeRecord {
         let measured = self.measured();
         let mut record = self.record.clone();
-        record.usage = measured.usage;
-        record.gaps = measured.gaps;
-        record.events = measured.events;
+        record.usage.add_view(&measured.usage);
+        add_new(&mut record.gaps, measured.gaps);
+        add_new(&mut record.events, measured.events);
+        record.events.sort_by_key(|event| event.at_ms);
         record.gpus = measured.gpus;
         record.cgroup = measured.cgroup;
-        record.watcher.samples = measured.samples;
-        record.watcher.late_ticks = measured.late_ticks;
-        record.watcher.cpu_us = record.watcher.cpu_us.saturating_add(measured.cpu_us);
+        // The client's counts hold ours as of its last update.
+        let watcher = &mut record.watcher;
+        watcher.samples = watcher.samples.max(measured.samples);
+        watcher.late_ticks = watcher.late_ticks.max(measured.late_ticks);
+        watcher.cpu_us = watcher.cpu_us.max(measured.cpu_us);
         // What the client could not measure of the series does not matter while the daemon does.
         record.missing.retain(|missing| missing.what == "timing" || missing.what.starts_with("metric "));
         record.missing.extend(measured.missing);
@@ -284,4 +287,12 @@ fn facts_of(gpus: Option<&GpuReport>, uuid: &str) -> GpuFacts {
     let known = gpus.and_then(|report| report.gpus.iter().find(|gpu| gpu.facts.uuid == uuid));
     known
         .map_or_else(|| GpuFacts { uuid: uuid.to_owned(), ..GpuFacts::default() }, |gpu| (*gpu.facts).clone())
+}
+
+fn add_new<T: PartialEq>(list: &mut Vec<T>, more: Vec<T>) {
+    for item in more {
+        if !list.contains(&item) {
+            list.push(item);
+        }
+    }
 }

@@ -80,14 +80,15 @@ impl Account {
     }
 
     /// Takes in a sample of the watcher's own.
-    pub(super) fn add(&mut self, sample: &Sample) {
+    pub(super) fn add(&mut self, sample: &Sample, facts: &[GpuFacts]) {
         self.samples += 1;
         self.usage.add_sample(sample, self.started_at_ms);
         for reading in &sample.gpus {
             let known = self.gpus.iter().position(|usage| *usage.gpu.uuid == *reading.uuid);
             let index = known.unwrap_or_else(|| {
-                let facts = GpuFacts { uuid: reading.uuid.to_string(), ..GpuFacts::default() };
-                self.gpus.push(GpuUsage::of(facts));
+                let known = facts.iter().find(|facts| *facts.uuid == *reading.uuid).cloned();
+                let unknown = || GpuFacts { uuid: reading.uuid.to_string(), ..GpuFacts::default() };
+                self.gpus.push(GpuUsage::of(known.unwrap_or_else(unknown)));
                 self.gpus.len() - 1
             });
             self.gpus[index].add(reading, sample.at_ms);
@@ -123,10 +124,14 @@ impl Account {
     }
 
     pub(super) fn note(&mut self, kind: EventKind, detail: String) {
+        self.note_at(Event { at_ms: now_ms(), kind, detail });
+    }
+
+    pub(super) fn note_at(&mut self, event: Event) {
         if self.events.len() >= MAX_EVENTS {
             self.events.remove(0);
         }
-        self.events.push(Event { at_ms: now_ms(), kind, detail });
+        self.events.push(event);
     }
 
     /// The daemon holds samples from `from_ms` to now that are not in the run's directory.
@@ -148,11 +153,6 @@ impl Account {
 
     pub(super) fn usage(&self) -> &Usage {
         &self.usage
-    }
-
-    /// UUIDs of the GPUs that were seen.
-    pub(super) fn gpu_uuids(&self) -> Vec<String> {
-        self.gpus.iter().map(|usage| usage.gpu.uuid.clone()).collect()
     }
 
     /// What was missed by the daemon, and what the watcher could not get from it.

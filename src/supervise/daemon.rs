@@ -17,6 +17,8 @@ use crate::record::{EventKind, NodeState, RunRecord};
 
 /// How long the end of a run is the daemon's: what is left of the last patience is the disk's.
 const LAST_TALK: Duration = Duration::from_secs(3);
+/// Until the driver has said which GPUs there are, it is asked so often: the daemon is to know which are the run's.
+const GPU_PAUSE: Duration = Duration::from_millis(200);
 /// Reasons that are noted in the record, each once.
 const MAX_REASONS: usize = 8;
 
@@ -25,10 +27,12 @@ impl Watch {
     pub(super) fn tend_daemon(&mut self, now: Instant) {
         while self.hear_writer(Duration::ZERO) {}
         self.end_attempt(Duration::ZERO);
-        if self.link.is_time_to_try(now)
-            && let Some(registration) = self.registration()
-        {
-            self.link.try_now(registration);
+        if self.link.is_time_to_try(now) {
+            if !self.sampling.gpus.are_known() {
+                self.link.postpone(GPU_PAUSE);
+            } else if let Some(registration) = self.registration() {
+                self.link.try_now(registration);
+            }
         }
         if let Err(error) = self.link.backfill(PATIENCE) {
             self.lose_daemon(&error);
@@ -78,7 +82,7 @@ impl Watch {
             run: self.run_record(placed)?,
             record: self.link.shown(&self.record(NodeState::Running, None)),
             command: Process { pid: self.handover.pid, start_time_ticks: self.handover.start_time_ticks },
-            gpus: self.account.gpu_uuids(),
+            gpus: self.sampling.gpus.allocated().to_vec(),
             gap: self.link.lost_at_ms.map(|lost_at_ms| GapHint { lost_at_ms }),
         })
     }

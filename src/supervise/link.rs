@@ -131,6 +131,11 @@ impl Link {
         idle && self.retry_at.is_some_and(|at| now >= at)
     }
 
+    /// Tries a little later.
+    pub(super) fn postpone(&mut self, pause: Duration) {
+        self.retry_at = Some(Instant::now() + pause);
+    }
+
     /// Begins to connect and register.
     pub(super) fn try_now(&mut self, registration: Registration) {
         let Some(socket) = self.socket.clone() else { return };

@@ -13,6 +13,7 @@ mod context;
 mod daemon;
 mod exec;
 mod follow;
+mod gpus;
 mod handover;
 mod link;
 mod mint;

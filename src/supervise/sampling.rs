@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use super::gpus::Gpus;
 use super::handover::Handover;
 use crate::clock::now_ms;
-use crate::monitor::{Sampler, TreeRoot};
+use crate::monitor::{Sampler, SamplerOptions, TreeRoot};
 use crate::record::{Missing, Sample};
 
 /// The sampler and its rhythm. The sampler is kept while it rests, so that its counters go on.
 pub(super) struct Sampling {
     sampler: Sampler,
+    pub(super) gpus: Gpus,
     interval: Duration,
     /// When the next reading is due; `None` while it rests.
     next: Option<Instant>,
@@ -25,19 +27,37 @@ impl Sampling {
             supervisor: Some(handover.supervisor),
             exclude: vec![std::process::id()],
         };
-        Self { sampler: Sampler::of_tree(root), interval, next: None, late_ticks: 0 }
+        let process_interval =
+            handover.context.plan.as_ref().map(|plan| Duration::from_millis(plan.process_interval_ms));
+        let options = process_interval
+            .map_or_else(SamplerOptions::default, |process_interval| SamplerOptions { process_interval });
+        Self {
+            sampler: Sampler::of_job(root, None, options),
+            gpus: Gpus::of(handover, interval),
+            interval,
+            next: None,
+            late_ticks: 0,
+        }
     }
 
     /// Reads now, and goes on from here.
     pub(super) fn start(&mut self) -> Sample {
-        let sample = self.sampler.sample(now_ms());
+        self.gpus.start();
+        let sample = self.read(now_ms(), false);
         self.next = Some(Instant::now() + self.interval);
+        sample
+    }
+
+    fn read(&mut self, now_ms: u64, all: bool) -> Sample {
+        let mut sample = if all { self.sampler.sample_all(now_ms) } else { self.sampler.sample(now_ms) };
+        self.gpus.fill(&mut sample, |pid| self.sampler.owns(pid));
         sample
     }
 
     /// Rests: somebody else reads.
     pub(super) fn stop(&mut self) {
         self.next = None;
+        self.gpus.stop();
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -52,14 +72,14 @@ impl Sampling {
     pub(super) fn tick(&mut self, now: Instant) -> Option<Sample> {
         let due = self.next.filter(|due| now >= *due)?;
         self.late_ticks += u64::from(now > due + self.interval / 2);
-        let sample = self.sampler.sample(now_ms());
+        let sample = self.read(now_ms(), false);
         self.next = Some((due + self.interval).max(now));
         Some(sample)
     }
 
     /// The last reading, with all columns.
     pub(super) fn last(&mut self, now_ms: u64) -> Sample {
-        self.sampler.sample_all(now_ms)
+        self.read(now_ms, true)
     }
 
     /// Ticks that came more than half an interval late.
@@ -68,6 +88,8 @@ impl Sampling {
     }
 
     pub(super) fn missing(&self) -> Vec<Missing> {
-        self.sampler.missing()
+        let mut missing = self.sampler.missing();
+        missing.extend(self.gpus.missing());
+        missing
     }
 }

@@ -236,7 +236,10 @@ impl Watch {
 
     /// Takes in a sample of the watcher's own.
     pub(super) fn add(&mut self, sample: Sample) {
-        self.account.add(&sample);
+        self.account.add(&sample, self.sampling.gpus.facts());
+        for event in self.sampling.gpus.take_events() {
+            self.account.note_at(event);
+        }
         self.link.keep(&sample);
         self.pending.push(sample);
     }

@@ -323,16 +323,26 @@ fn metrics_are_written_and_served() {
 }
 
 #[test]
-fn a_hundred_runs_register_at_once() {
+fn many_runs_register_at_once() {
+    register_at_once(30);
+}
+
+#[test]
+#[ignore = "soak tier: tests/run soak"]
+fn soak_a_hundred_runs_register_at_once() {
+    register_at_once(100);
+}
+
+fn register_at_once(count: u8) {
     let mut env = env();
     env.set("DLRUN_MONITOR__INTERVAL_MS", "1000");
     let daemon = Dlrund::start(&env, "[sampling]\ninterval_ms = 1000");
-    // A hundred of these must not be busy themselves.
+    // So many of these must not be busy themselves.
     let waits = "while [ ! -e stop ]; do sleep 1; done";
     let file = env.job(waits, "");
     let planned = env.dlrun(["plan", "--scheduler", "local", "--json"]).arg(file).run().code(0);
     let plan = planned.result()["plan"].to_string();
-    let started: Vec<_> = (0..100)
+    let started: Vec<_> = (0..count)
         .map(|number: u8| {
             let run = RunId::from_random([number; 10]);
             env.dlrun(["exec", "--", "sh", "-c", waits])
@@ -344,7 +354,7 @@ fn a_hundred_runs_register_at_once() {
         })
         .collect();
     let mut client = RawClient::greeted(&daemon);
-    wait_for("a hundred runs", || runs(&mut client).len() == 100);
+    wait_for("all runs", || runs(&mut client).len() == usize::from(count));
     stop(&env);
     for run in started {
         let _ = run.finish().code(0);

@@ -20,6 +20,7 @@ mod example_job;
 mod exec;
 mod forgotten;
 mod gpu;
+mod gpu_runs;
 mod help;
 mod layering;
 mod local;
