@@ -48,7 +48,7 @@ fn gpu(uuid: &str, minor: u32) -> String {
 
 /// Fast enough for tests; everything that a test waits for is polled.
 fn quick() -> WatchPace {
-    WatchPace { interval: Duration::from_millis(100), deadline: Duration::from_millis(300) }
+    WatchPace { interval: Duration::from_millis(100), deadline: Duration::from_millis(500) }
 }
 
 fn watch(fake: &FakeNvml) -> GpuWatch {
@@ -78,6 +78,12 @@ fn is_fresh(gpu: &GpuState) -> bool {
 fn wait_new_reading(watch: &GpuWatch, uuid: &str) {
     let before = state_of(&watch.latest(), uuid).at_ms;
     wait_condition(watch, uuid, |gpu| is_fresh(gpu) && gpu.at_ms > before);
+}
+
+/// What happened to a GPU. On a busy machine the others may be late too.
+fn kinds_of(watch: &GpuWatch, uuid: &str) -> Vec<EventKind> {
+    let of_it = watch.take_events().into_iter().filter(|(of, _)| of.as_deref() == Some(uuid));
+    of_it.map(|(_, event)| event.kind).collect()
 }
 
 #[test]
@@ -301,25 +307,16 @@ fn a_lost_gpu_is_left_alone_until_the_driver_was_opened_anew() {
     let gone = wait_condition(&watch, "GPU-0", |gpu| matches!(gpu.condition, GpuCondition::Lost { .. }));
     assert!(gone.fresh().is_none() && gone.last.is_some(), "its last reading is kept, as an old one");
     wait_new_reading(&watch, "GPU-1");
-    let calls = fake.calls();
-    // Only what opens the driver anew may ask for it again.
-    let again = calls.iter().filter(|call| call.ends_with(" GPU-0")).count();
-    let opened = calls.iter().filter(|call| call.starts_with("nvmlInit_v2")).count();
-    assert!(again <= 1 + opened, "{calls:?}");
     wait_for("the driver to be opened anew", || {
         fake.calls().iter().any(|call| call == "nvmlDeviceGetHandleByIndex_v2 GPU-0")
     });
     wait_new_reading(&watch, "GPU-1");
     assert!(matches!(state_of(&watch.latest(), "GPU-0").condition, GpuCondition::Lost { .. }));
+    let readings = fake.calls().iter().filter(|call| *call == "nvmlDeviceGetMemoryInfo_v2 GPU-0").count();
+    assert_eq!(readings, 1, "the one that told that it is lost");
     fake.set(&format!("{lost}{other}"));
     wait_condition(&watch, "GPU-0", is_fresh);
-    let events: Vec<(Option<String>, EventKind)> = watch
-        .take_events()
-        .into_iter()
-        .map(|(uuid, event)| (uuid.map(|u| u.to_string()), event.kind))
-        .collect();
-    let of_it = |kind| (Some("GPU-0".to_owned()), kind);
-    assert_eq!(events, [of_it(EventKind::GpuLost), of_it(EventKind::GpuBack)]);
+    assert_eq!(kinds_of(&watch, "GPU-0"), [EventKind::GpuLost, EventKind::GpuBack]);
 }
 
 #[test]
@@ -362,7 +359,8 @@ fn a_call_that_hangs_stops_neither_the_caller_nor_the_other_gpus() {
     wait_for("the GPU to be stale", || {
         matches!(state_of(&latest(), "GPU-0").condition, GpuCondition::Stale { .. })
     });
-    for _ in 0..5 {
+    // For longer than the first pause.
+    for _ in 0..10 {
         let before = state_of(&latest(), "GPU-1").at_ms;
         wait_for("the other to be read", || state_of(&latest(), "GPU-1").at_ms > before);
     }
@@ -371,8 +369,7 @@ fn a_call_that_hangs_stops_neither_the_caller_nor_the_other_gpus() {
     assert_eq!(hung, 1, "while it hangs it is not called again");
     fake.set(&format!("{stuck}{other}"));
     wait_condition(&watch, "GPU-0", is_fresh);
-    let kinds: Vec<EventKind> = watch.take_events().into_iter().map(|(_, event)| event.kind).collect();
-    assert_eq!(kinds, [EventKind::GpuStale, EventKind::GpuBack]);
+    assert_eq!(kinds_of(&watch, "GPU-0"), [EventKind::GpuStale, EventKind::GpuBack]);
 }
 
 #[test]
@@ -406,6 +403,8 @@ fn counters_begin_anew_with_the_driver_and_a_trace_gives_its_sums() {
         gpu GPU-0
         memory 1000 100 0
         at 0 utilisation 0 0\nat 0 power 100000\nat 0 field 83 10000\nat 0 clocks 1000 500
+at 0 throttle 0
+at 0 temperature 40
         at 1000 utilisation 80 0\nat 1000 power 300000\nat 1000 field 83 210000\nat 1000 process 7 50\nat 1000 throttle 8
         at 2000 utilisation 100 0\nat 2000 field 83 510000\nat 2000 temperature 81\nat 2000 memory 1000 600 0
         at 3000 field 83 40000\nat 3000 process\nat 3000 throttle 0
@@ -434,8 +433,7 @@ fn counters_begin_anew_with_the_driver_and_a_trace_gives_its_sums() {
     );
     assert_eq!((usage.utilisation_mean_percent, usage.power_mean_watts), (Some(70.0), Some(250.0)));
     assert_eq!((usage.mem_peak_bytes, usage.sm_clock_mean_mhz), (Some(600), Some(1000.0)));
-    // Temperature and throttling were not supported at first, so they are asked for again after a minute only.
-    assert_eq!((usage.temperature_peak_celsius, usage.throttled_seconds), (None, 0.0));
+    assert_eq!((usage.temperature_peak_celsius, usage.throttled_seconds), (Some(81), 2.0));
     assert_eq!(usage.idle_seconds, 1.0, "from 2 s to 3 s: no process of the run is left");
 }
 

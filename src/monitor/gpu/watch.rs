@@ -272,10 +272,7 @@ impl Shared {
 
     /// Reads what is due. `None`: this worker is not wanted any more.
     fn round(&self, worker: u64) -> Option<()> {
-        let reader = match self.reader(worker)? {
-            Some(reader) => reader,
-            None => return Some(()),
-        };
+        let Some(reader) = self.reader(worker) else { return self.wanted(worker) };
         let due: Vec<Arc<str>> = self.lock().due();
         for uuid in due {
             self.begin(worker, Some(Arc::clone(&uuid)))?;
@@ -294,16 +291,21 @@ impl Shared {
         let xids = reader.take_xids();
         let mut state = self.lock();
         xids.into_iter().for_each(|xid| state.take_xid_in(&xid, &self.pace));
-        if state.worker == worker { Some(()) } else { None }
+        drop(state);
+        self.wanted(worker)
     }
 
-    /// The driver, opened where it is not; the inner `None` where it cannot be opened now.
-    #[expect(clippy::option_option, reason = "no longer wanted, and nothing to read, are two things")]
-    fn reader(&self, worker: u64) -> Option<Option<Arc<dyn GpuReader>>> {
+    fn wanted(&self, worker: u64) -> Option<()> {
+        let state = self.lock();
+        (state.worker == worker && !state.stop).then_some(())
+    }
+
+    /// The driver, opened where it is not; `None` where there is nothing to read now.
+    fn reader(&self, worker: u64) -> Option<Arc<dyn GpuReader>> {
         let former = {
             let mut state = self.lock();
             if !(state.reopen && state.pause.is_over()) {
-                return Some(state.reader.clone());
+                return state.reader.clone();
             }
             state.reader.take()
         };
@@ -328,7 +330,7 @@ impl Shared {
                 state.all_stale(now_ms(), &error.to_string());
             }
         }
-        Some(state.reader.clone())
+        state.reader.clone()
     }
 
     fn begin(&self, worker: u64, uuid: Option<Arc<str>>) -> Option<()> {
@@ -477,7 +479,74 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
     use super::*;
+    use crate::record::GpuReading;
+
+    /// Two GPUs; calls for the first come back when `open` says so.
+    #[derive(Debug, Default)]
+    struct Stuck {
+        calls: AtomicUsize,
+        open: AtomicBool,
+    }
+
+    #[derive(Debug)]
+    struct Shown(Arc<Stuck>);
+
+    impl GpuReader for Shown {
+        fn devices(&self) -> Vec<Arc<GpuFacts>> {
+            let facts = |uuid: &str| Arc::new(GpuFacts { uuid: uuid.into(), ..GpuFacts::default() });
+            ["GPU-0", "GPU-1"].map(facts).to_vec()
+        }
+
+        fn read(&self, uuid: &str) -> Result<GpuRead, GpuError> {
+            if uuid == "GPU-0" {
+                self.0.calls.fetch_add(1, Ordering::SeqCst);
+                while !self.0.open.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            Ok(GpuRead { reading: GpuReading::of(uuid.into()), processes: None })
+        }
+
+        fn take_xids(&self) -> Vec<GpuXid> {
+            Vec::new()
+        }
+    }
+
+    #[track_caller]
+    fn wait(watch: &GpuWatch, at: usize, holds: impl Fn(&GpuState) -> bool) -> GpuState {
+        let begun = Instant::now();
+        loop {
+            let found = watch.latest().gpus.get(at).filter(|gpu| holds(gpu)).cloned();
+            if let Some(found) = found {
+                return found;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "in vain: {:?}", watch.latest());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn a_gpu_whose_call_has_not_come_back_is_not_called_again() {
+        let stuck = Arc::new(Stuck::default());
+        let shown = Arc::clone(&stuck);
+        let pace = WatchPace { interval: Duration::ZERO, deadline: Duration::from_millis(100) };
+        let watch = GpuWatch::start(pace, move || Ok(Box::new(Shown(Arc::clone(&shown)))));
+        for _ in 0..6 {
+            let before = watch.latest().gpus.get(1).and_then(|gpu| gpu.at_ms);
+            wait(&watch, 1, |gpu| gpu.condition == GpuCondition::Fresh && gpu.at_ms > before);
+        }
+        assert_eq!(stuck.calls.load(Ordering::SeqCst), 1, "its pause of 200 ms is over");
+        let stale = wait(&watch, 0, |_| true);
+        assert!(matches!(stale.condition, GpuCondition::Stale { .. }) && stale.last.is_none(), "{stale:?}");
+        stuck.open.store(true, Ordering::SeqCst);
+        wait(&watch, 0, |gpu| gpu.condition == GpuCondition::Fresh);
+        let of_it = watch.take_events().into_iter().filter(|(uuid, _)| uuid.as_deref() == Some("GPU-0"));
+        let kinds: Vec<EventKind> = of_it.map(|(_, event)| event.kind).collect();
+        assert_eq!(kinds, [EventKind::GpuStale, EventKind::GpuBack]);
+    }
 
     #[test]
     fn a_pause_doubles_up_to_a_quarter_of_an_hour() {
