@@ -17,6 +17,8 @@
 //! at MS KEY VALUE…        the same from that time on, in the place of former lines of that key; `at MS KEY`: none
 //! ```
 //!
+//! With `--cfg old` it is the library of driver 470: no `nvmlDeviceGetMemoryInfo_v2`, and processes by `_v2` alone.
+//!
 //! Keys: name, minor, pci, mig, power_limit, clock_max, memory (total used reserved), utilisation (gpu memory), power,
 //! energy, temperature, clocks (sm memory), throttle, `field ID VALUE [SCOPE]`, `process PID BYTES`, `use PID PERCENT`,
 //! `hidden N` (processes that the first of two calls does not count), gpm (sm occupancy tensor dram).
@@ -39,6 +41,7 @@ const NOT_SUPPORTED: c_int = 3;
 const NOT_FOUND: c_int = 6;
 const INSUFFICIENT_SIZE: c_int = 7;
 const TIMEOUT: c_int = 10;
+#[cfg(not(old))]
 const VERSION_MISMATCH: c_int = 25;
 
 #[repr(C)]
@@ -355,9 +358,8 @@ pub unsafe extern "C" fn nvmlDeviceGetMigDeviceHandleByIndex(
     to: *mut Handle,
 ) -> c_int {
     answer("nvmlDeviceGetMigDeviceHandleByIndex", device, |state, _| {
-        let of_it = |at: &usize| {
-            state.devices[*at].slice_of.is_some_and(|(parent, _)| handle(parent) == device)
-        };
+        let of_it =
+            |at: &usize| state.devices[*at].slice_of.is_some_and(|(parent, _)| handle(parent) == device);
         match (0..state.devices.len()).filter(of_it).nth(index as usize) {
             Some(at) => {
                 unsafe { *to = handle(at) };
@@ -396,6 +398,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: Handle, to: *mut [c_ulo
     })
 }
 
+#[cfg(not(old))]
 #[repr(C)]
 pub struct Memory2 {
     version: c_uint,
@@ -405,6 +408,7 @@ pub struct Memory2 {
     used: c_ulonglong,
 }
 
+#[cfg(not(old))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: Handle, to: *mut Memory2) -> c_int {
     let to = unsafe { &mut *to };
@@ -456,7 +460,11 @@ pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksThrottleReasons(
 
 /// Only there so that the tests can see that nobody calls it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetPcieThroughput(device: Handle, _kind: c_uint, to: *mut c_uint) -> c_int {
+pub unsafe extern "C" fn nvmlDeviceGetPcieThroughput(
+    device: Handle,
+    _kind: c_uint,
+    to: *mut c_uint,
+) -> c_int {
     answer("nvmlDeviceGetPcieThroughput", device, |_, _| {
         unsafe { *to = 0 };
         SUCCESS
@@ -539,6 +547,17 @@ unsafe fn put_processes(symbol: &str, device: Handle, count: *mut c_uint, to: *m
     })
 }
 
+#[cfg(old)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v2(
+    device: Handle,
+    count: *mut c_uint,
+    to: *mut Process,
+) -> c_int {
+    unsafe { put_processes("nvmlDeviceGetComputeRunningProcesses_v2", device, count, to) }
+}
+
+#[cfg(not(old))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     device: Handle,

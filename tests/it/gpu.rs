@@ -214,13 +214,15 @@ fn gpm_tells_the_use_of_hopper_and_of_its_slices() {
 
 #[test]
 fn an_old_driver_tells_memory_with_what_it_reserves_and_energy_alone() {
-    let old = format!(
-        "return nvmlDeviceGetMemoryInfo_v2 13\nreturn nvmlDeviceGetFieldValues 3\n{}",
-        gpu("GPU-0", 0)
-    );
-    let reading = read(&FakeNvml::new(&old), "GPU-0");
+    let state = gpu("GPU-0", 0) + "return nvmlDeviceGetFieldValues 3\nprocess 7 100\n";
+    let fake = FakeNvml::of_old_driver(&format!("driver 470.129.06\n{state}"));
+    let nvml = fake.open().expect("it loads");
+    assert_eq!(nvml.devices()[0].mem_total_bytes, Some(40 * GIB));
+    let read = nvml.read("GPU-0").expect("it answers");
+    let reading = read.reading;
     assert_eq!((reading.mem_used_bytes, reading.energy_millijoules), (Some(3 * GIB + GIB / 2), Some(700)));
     assert_eq!((reading.pcie_tx_bytes, reading.ecc_corrected), (None, None));
+    assert_eq!(read.processes.map(|processes| processes[0].pid), Some(7));
 }
 
 #[test]

@@ -20,9 +20,18 @@ pub(crate) struct FakeNvml {
 impl FakeNvml {
     /// A library that shows what `state` says; the format is at the beginning of `tests/fakes/nvml.rs`.
     pub(crate) fn new(state: &str) -> Self {
+        Self::built("nvml", &[], state)
+    }
+
+    /// The same of driver 470, which lacks some functions.
+    pub(crate) fn of_old_driver(state: &str) -> Self {
+        Self::built("nvml-old", &["--cfg", "old"], state)
+    }
+
+    fn built(kind: &str, options: &[&str], state: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         // Linked, it would be the same library to the dynamic linker.
-        fs::copy(build(), dir.path().join(NAME)).expect("the library was built");
+        fs::copy(build(kind, options), dir.path().join(NAME)).expect("the library was built");
         let fake = Self { dir };
         fake.set(state);
         fake
@@ -58,18 +67,24 @@ impl FakeNvml {
 }
 
 /// Compiles the fake once, and again when its source is newer.
-fn build() -> PathBuf {
+fn build(kind: &str, more: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fakes/nvml.rs");
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (built, part) = (dir.join(NAME), dir.join("nvml.part"));
-    let lock = File::create(dir.join("nvml.lock")).expect("cargo made the directory");
+    let (built, part) = (dir.join(format!("{kind}.so")), dir.join(format!("{kind}.part")));
+    let lock = File::create(dir.join(format!("{kind}.lock"))).expect("cargo made the directory");
     let _lock = Flock::lock(lock, FlockArg::LockExclusive).expect("it can be locked");
     let age = |path: &Path| fs::metadata(path).and_then(|about| about.modified());
     if age(&built).is_ok_and(|built| built > age(&source).expect("the source is there")) {
         return built;
     }
     let options = ["--edition", "2024", "-O", "--crate-type", "cdylib", "--crate-name", "nvidia_ml", "-o"];
-    let status = Command::new(rustc()).args(options).arg(&part).arg(&source).status().expect("rustc starts");
+    let status = Command::new(rustc())
+        .args(more)
+        .args(options)
+        .arg(&part)
+        .arg(&source)
+        .status()
+        .expect("rustc starts");
     assert!(status.success(), "the fake library does not compile");
     fs::rename(&part, &built).expect("it is ours");
     built
