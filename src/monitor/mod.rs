@@ -19,6 +19,8 @@ mod sampler;
 mod tree;
 
 #[cfg(test)]
+mod fake_cgroup;
+#[cfg(test)]
 mod fake_proc;
 
 pub use baseline::Baseline;

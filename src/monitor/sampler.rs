@@ -397,6 +397,7 @@ fn system_value(name: SysconfVar, usual: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::monitor::fake_cgroup::FakeCgroup;
     use crate::monitor::fake_proc::{FakeProc, Process};
 
     const ROOT: Process =
@@ -499,5 +500,180 @@ mod tests {
         proc.put_io(100, 0, 0);
         assert_eq!(no_io.sample_all(4).io_read_bytes, Some(0));
         assert_eq!(no_io.missing().len(), 1);
+    }
+
+    /// The run of process 100, whose shell, process 90, came before it; one tick of the clock is 10,000 us.
+    struct Job {
+        proc: FakeProc,
+        cgroup: FakeCgroup,
+    }
+
+    impl Job {
+        fn new() -> Self {
+            let job = Self { proc: FakeProc::new(), cgroup: FakeCgroup::new() };
+            job.proc.put_node(1);
+            job.proc.put(Process { pid: 90, user: 700, start: 500, rss_pages: 2, ..Process::NEW });
+            job.proc.put_io(90, 4000, 5000);
+            job.proc.put(Process { parent: 90, user: 5, ..ROOT });
+            job.proc.put_io(100, 30, 40);
+            job.cgroup.put_cpu(8_000_000, 500_000);
+            job.cgroup.put_processes(&[90, 100]);
+            job
+        }
+
+        fn sampler(&self) -> Sampler {
+            let root = TreeRoot {
+                pid: 100,
+                start_time_ticks: 1000,
+                process_group: 100,
+                supervisor: None,
+                exclude: vec![],
+            };
+            let options = SamplerOptions::default();
+            Sampler::of_job_in(self.proc.path(), root, Some(&self.cgroup.job()), options)
+        }
+    }
+
+    fn cpu(sample: &Sample) -> (Option<u64>, Option<u64>) {
+        (sample.cpu_user_us, sample.cpu_system_us)
+    }
+
+    #[test]
+    fn totals_of_a_cgroup_begin_with_the_run() {
+        let job = Job::new();
+        job.cgroup.put("memory.stat", "anon 4096\nfile 100\nshmem 7\n");
+        job.cgroup.put("memory.events", "oom_kill 3\n");
+        let mut sampler = job.sampler();
+        let first = sampler.sample(1000);
+        assert_eq!(cpu(&first), (Some(50_000), Some(0)));
+        assert_eq!(
+            (first.processes, first.mem_anon_bytes, first.mem_shmem_bytes),
+            (Some(2), Some(4096), Some(7))
+        );
+        assert_eq!((first.mem_oom_kills, first.io_write_bytes), (Some(0), Some(40)));
+        assert_eq!(first.commands.iter().map(|command| command.pid).collect::<Vec<_>>(), [90, 100]);
+        job.cgroup.put_cpu(8_300_000, 600_000);
+        job.cgroup.put("memory.events", "oom_kill 4\n");
+        job.cgroup.put_processes(&[100]);
+        let second = sampler.sample(2000);
+        assert_eq!(cpu(&second), (Some(350_000), Some(100_000)));
+        assert_eq!((second.processes, second.mem_oom_kills, second.io_write_bytes), (None, Some(1), None));
+        assert!(second.commands.is_empty());
+        job.proc.put_io(100, 31, 45);
+        assert_eq!(sampler.sample_all(3000).io_write_bytes, Some(45));
+        assert_eq!(sampler.cgroup(), Some("/slurm/uid_7/job_1"));
+    }
+
+    #[test]
+    fn sampler_that_starts_again_counts_nothing_twice() {
+        let job = Job::new();
+        let mut before = job.sampler();
+        before.sample(1000);
+        let text = serde_json::to_string(before.baseline()).expect("written");
+        job.cgroup.put_cpu(9_000_000, 700_000);
+        job.proc.put(Process { pid: 101, parent: 1, user: 1, ..Process::NEW });
+        job.proc.put_io(101, 1, 2);
+        job.cgroup.put_processes(&[90, 100, 101]);
+        let mut after = job.sampler().with_baseline(serde_json::from_str(&text).expect("read"));
+        let sample = after.sample(9000);
+        assert_eq!(cpu(&sample), (Some(1_050_000), Some(200_000)));
+        assert_eq!((sample.io_read_bytes, sample.io_write_bytes), (Some(31), Some(42)));
+        assert_eq!((sample.processes, sample.commands.len()), (Some(3), 3));
+        // Where the cgroup is not found again, the run's tree goes on from where it was.
+        let root = TreeRoot {
+            pid: 100,
+            start_time_ticks: 1000,
+            process_group: 100,
+            supervisor: None,
+            exclude: vec![],
+        };
+        let lone = Sampler::of_job_in(job.proc.path(), root, None, SamplerOptions::default());
+        let mut lone = lone.with_baseline(after.baseline().clone());
+        assert_eq!(cpu(&lone.sample(10_000)), (Some(1_050_000), Some(200_000)));
+        job.proc.put(Process { parent: 90, user: 8, ..ROOT });
+        assert_eq!(cpu(&lone.sample(11_000)), (Some(1_080_000), Some(200_000)));
+        assert!(lone.missing().iter().any(|missing| missing.why.contains("no cgroup of its own")));
+    }
+
+    #[test]
+    fn cgroup_without_totals_lists_the_processes() {
+        let job = Job::new();
+        std::fs::remove_file(job.cgroup.path().join("cpu.stat")).expect("removed");
+        let mut sampler = job.sampler();
+        assert_eq!(cpu(&sampler.sample(1000)), (Some(50_000), Some(0)));
+        // A child that init inherited; the batch shell goes, and nobody is charged for it.
+        job.proc.put(Process { pid: 101, parent: 1, user: 3, start: 1200, ..Process::NEW });
+        job.cgroup.put_processes(&[100, 101]);
+        let found = sampler.sample(2000);
+        assert_eq!((cpu(&found), found.processes), ((Some(80_000), Some(0)), Some(3)));
+        job.proc.remove(90);
+        let grown = [0, 0, 2].map(|more| {
+            job.proc.put(Process { parent: 1, user: 5 + more, ..ROOT });
+            cpu(&sampler.sample(3000)).0
+        });
+        assert_eq!(grown, [Some(80_000), Some(80_000), Some(100_000)]);
+        let missing = sampler.missing();
+        let why =
+            |column: &str| missing.iter().find(|missing| missing.what == column).map(|it| it.why.as_str());
+        assert!(why("mem_peak_bytes").is_some_and(|why| why.contains("memory.peak")), "{missing:?}");
+        assert_eq!(why("cpu_user_us"), None);
+    }
+
+    #[test]
+    fn larger_account_of_io_is_taken() {
+        let job = Job::new();
+        job.cgroup.put("io.stat", "8:0 rbytes=1000 wbytes=2000\n");
+        let mut sampler = job.sampler();
+        let mut io = |now, written, sampled: Option<u64>| {
+            job.cgroup.put("io.stat", &format!("8:0 rbytes=1000 wbytes={written}\n"));
+            sampled.into_iter().for_each(|bytes| job.proc.put_io(100, 30, bytes));
+            sampler.sample(now).io_write_bytes
+        };
+        assert_eq!(io(1000, 2000, None), Some(40));
+        assert_eq!(io(2000, 2010, None), Some(50));
+        assert_eq!(io(6000, 2010, Some(90)), Some(90));
+        assert_eq!(io(7000, 2030, None), None);
+        assert_eq!(io(8000, 2100, None), Some(140));
+    }
+
+    #[test]
+    fn cgroup_that_is_gone_leaves_no_numbers() {
+        let job = Job::new();
+        let mut sampler = job.sampler();
+        sampler.sample(1000);
+        std::fs::remove_dir_all(job.cgroup.path()).expect("removed");
+        // A file that is kept open shows nothing in a cgroup that was removed; here it is another one.
+        let mut late = job.sampler().with_baseline(sampler.baseline().clone());
+        let sample = late.sample_all(2000);
+        assert_eq!((cpu(&sample), sample.processes), ((None, None), None));
+        assert!(late.missing().iter().any(|missing| missing.what == "cpu_user_us"));
+    }
+
+    #[test]
+    fn busiest_processes_are_shown_and_no_more() {
+        let proc = FakeProc::new();
+        proc.put(ROOT);
+        for pid in 200..300 {
+            proc.put(Process { pid, parent: 100, user: u64::from(pid), ..Process::NEW });
+        }
+        let mut sampler = sampler(&proc, None);
+        let commands = sampler.sample(0).commands;
+        let pids: Vec<_> = commands.iter().map(|command| command.pid).collect();
+        assert_eq!(pids, (236..300).collect::<Vec<_>>());
+        assert_eq!((&*commands[0].name, commands[0].cpu_us), ("a) R (b", Some(236 * 10_000)));
+    }
+
+    #[test]
+    fn slurm_s_own_process_is_not_the_run_s() {
+        let job = Job::new();
+        job.proc.put(Process { pid: 80, ..Process::NEW });
+        let step = std::fs::read_to_string(job.proc.path().join("80/stat")).expect("read");
+        job.proc.write(80, "stat", &step.replace("(a) R (b)", "(slurmstepd)"));
+        job.cgroup.put_processes(&[80, 90, 100]);
+        let mut sampler = job.sampler();
+        assert_eq!(sampler.sample(1000).processes, Some(2));
+        // It becomes the task by `execve`.
+        job.proc.write(80, "stat", &step);
+        assert_eq!(sampler.sample_all(1000).processes, Some(3));
     }
 }

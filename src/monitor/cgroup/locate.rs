@@ -147,3 +147,186 @@ fn find(cgroups: &str, mounts: &str, exists: impl Fn(&Path) -> bool) -> Option<J
     let Place { scheduler, job_id, sluid, uid, step, task, container, path } = place;
     Some(JobCgroup { scheduler, job_id, sluid, uid, step, task, container, path, directories })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::monitor::cgroup::ContainerKind;
+
+    /// The usual mounts of v1, and of v2 beside them.
+    const HYBRID: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
+        33 31 0:30 / /c/cpu,cpuacct rw,relatime shared:3 - cgroup cgroup rw,cpu,cpuacct\n\
+        34 31 0:31 / /c/cpuset rw,relatime - cgroup cgroup rw,cpuset\n\
+        35 31 0:32 / /c/memory rw,relatime - cgroup cgroup rw,memory\n\
+        36 31 0:33 / /c/devices rw,relatime - cgroup cgroup rw,devices\n\
+        37 31 0:34 / /c/freezer rw,relatime - cgroup cgroup rw,freezer\n\
+        38 31 0:35 / /c/blkio rw,relatime - cgroup cgroup rw,blkio\n\
+        39 31 0:36 / /c/hugetlb rw,relatime - cgroup cgroup rw,hugetlb\n\
+        41 31 0:38 / /c/unified rw,relatime - cgroup2 cgroup2 rw\n";
+
+    fn fixture(name: &str) -> String {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/cgroup").join(name);
+        std::fs::read_to_string(path).expect("a fixture")
+    }
+
+    fn found(name: &str) -> Option<JobCgroup> {
+        find(&fixture(name), HYBRID, |_| true)
+    }
+
+    /// Scheduler, job id, SLUID, step, task and path of each fixture that is a job's.
+    type Job = (
+        CgroupScheduler,
+        Option<&'static str>,
+        Option<&'static str>,
+        Option<&'static str>,
+        Option<&'static str>,
+        &'static str,
+    );
+
+    #[test]
+    fn jobs_of_all_schedulers_are_found() {
+        use CgroupScheduler::{OpenPbs, Slurm, Torque};
+        let scope = "/system.slice/slurmstepd.scope";
+        let jobs: [(&str, Job); 9] = [
+            ("slurm-v2-step0", (Slurm, Some("1392969"), None, Some("0"), Some("0"), "SCOPE/job_1392969")),
+            ("slurm-v2-batch", (Slurm, Some("17"), None, Some("batch"), Some("0"), "SCOPE/job_17")),
+            (
+                "slurm-v2-batch-special",
+                (
+                    Slurm,
+                    Some("20417"),
+                    None,
+                    Some("batch"),
+                    Some("special"),
+                    "/system.slice/node17_slurmstepd.scope/job_20417",
+                ),
+            ),
+            (
+                "slurm-v2-sluid",
+                (Slurm, None, Some("sEKNKTV3WPV500"), Some("0"), Some("0"), "SCOPE/sEKNKTV3WPV500"),
+            ),
+            (
+                "slurm-v1-full",
+                (Slurm, Some("62238108"), None, Some("0"), Some("0"), "/slurm/uid_961166/job_62238108"),
+            ),
+            (
+                "slurm-v1-interactive-one-line",
+                (
+                    Slurm,
+                    Some("280678"),
+                    None,
+                    Some("interactive"),
+                    Some("0"),
+                    "/slurm/uid_2101171/job_280678",
+                ),
+            ),
+            (
+                "torque-cpuset",
+                (
+                    Torque,
+                    Some("2125569.somecluster-name.host.tld"),
+                    None,
+                    None,
+                    None,
+                    "/torque/2125569.somecluster-name.host.tld",
+                ),
+            ),
+            (
+                "openpbs-v1",
+                (OpenPbs, Some("12345.pbs"), None, None, None, "/pbs_jobs.service/jobid/12345.pbs"),
+            ),
+            (
+                "openpbs-v2",
+                (OpenPbs, Some("4242.pbsserver"), None, None, None, "/pbs_jobs.service/jobid/4242.pbsserver"),
+            ),
+        ];
+        for (name, (scheduler, job_id, sluid, step, task, path)) in jobs {
+            let job = found(&format!("{name}.txt")).expect(name);
+            assert_eq!(job.scheduler, Some(scheduler), "{name}");
+            let texts = [&job.job_id, &job.sluid, &job.step, &job.task].map(Option::as_deref);
+            assert_eq!(texts, [job_id, sluid, step, task], "{name}");
+            assert_eq!(job.path, path.replace("SCOPE", scope), "{name}");
+            assert_eq!(job.container, None, "{name}");
+            assert!(job.directories.processes.is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn containers_are_found_and_nobody_s_cgroups_are_not() {
+        let container = |name: &str| {
+            let job = found(name).expect(name);
+            assert_eq!((job.scheduler, &job.job_id), (None, &None), "{name}");
+            job.container.expect(name)
+        };
+        let docker = container("docker-v2.txt");
+        assert_eq!(docker.kind, ContainerKind::Docker);
+        assert!(docker.id.starts_with("8dde0b0d") && docker.id.len() == 64);
+        // `hugetlb` alone is no hierarchy with totals or processes that are looked at.
+        assert_eq!(container("kubepods-v1.txt").kind, ContainerKind::Kubernetes);
+        assert_eq!(container("kubepods-v2-systemd.txt").kind, ContainerKind::Kubernetes);
+        assert_eq!((found("decoy-root.txt"), found("not-a-job-login.txt")), (None, None));
+    }
+
+    #[test]
+    fn each_controller_has_its_own_directory() {
+        let job = found("slurm-v1-full.txt").expect("a job");
+        let path = |name: &str| Some(PathBuf::from(format!("/c/{name}/slurm/uid_961166/job_62238108")));
+        let expected = CgroupDirectories {
+            // Slurm's services are in these two.
+            unified: None,
+            blkio: None,
+            cpu: path("cpu,cpuacct"),
+            cpuacct: path("cpu,cpuacct"),
+            memory: path("memory"),
+            processes: path("freezer"),
+        };
+        assert_eq!(job.directories, expected);
+        assert_eq!(job.uid, Some(961_166));
+        let text = serde_json::to_string(&job).expect("written");
+        assert_eq!(serde_json::from_str::<JobCgroup>(&text).expect("read"), job);
+    }
+
+    #[test]
+    fn directories_of_another_job_or_of_none_are_left_out() {
+        let text = "5:memory:/slurm/uid_7/job_1/step_0\n4:cpuacct:/slurm/uid_7/job_2\n3:freezer:/\n0::/\n";
+        let job = find(text, HYBRID, |_| true).expect("a job");
+        assert_eq!(job.job_id.as_deref(), Some("1"));
+        let CgroupDirectories { unified, cpuacct, memory, processes, .. } = job.directories;
+        assert_eq!((unified, cpuacct), (None, None));
+        assert_eq!(memory, processes);
+        let nowhere = find(text, HYBRID, |_| false).expect("a job");
+        assert_eq!(nowhere.directories, CgroupDirectories::default());
+        assert_eq!(find("0::/torque/7.host (deleted)\n", HYBRID, |_| true), None);
+    }
+
+    #[test]
+    fn this_process_is_asked_for_without_harm() {
+        let nobody = locate(0).expect_err("no such process").to_string();
+        assert!(nobody.contains("`/proc/0/cgroup`"), "{nobody}");
+        locate(std::process::id()).expect("the kernel has cgroups");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn no_text_panics_and_no_path_leaves_its_mount(
+            cgroups in "([0-9]{0,2}:(memory|cpu,cpuacct|)?:(/(slurm|uid_7|job_1|\\.\\.|slurmstepd\\.scope|torque|7|\\PC{0,9})){0,6}\n?){0,5}",
+            mounts in "([0-9 ]{0,6}(/|/\\.\\.|/slurm|\\\\040|\\PC){0,4} (/c|\\PC{0,4}) rw - (cgroup|cgroup2) x (rw,memory|\\PC{0,5})\n){0,4}",
+            junk in "\\PC{0,60}",
+        ) {
+            let usual = format!("{HYBRID}{mounts}");
+            for (cgroups, mounts) in [(&cgroups, &usual), (&junk, &usual), (&cgroups, &junk)] {
+                if let Some(job) = find(cgroups, mounts, |_| true) {
+                    let CgroupDirectories { unified, cpu, cpuacct, memory, blkio, processes } = job.directories;
+                    for path in [unified, cpu, cpuacct, memory, blkio, processes].into_iter().flatten() {
+                        let is_up = path.components().any(|part| part == std::path::Component::ParentDir);
+                        prop_assert!(path.is_absolute() && !is_up, "{}", path.display());
+                    }
+                }
+            }
+        }
+    }
+}
