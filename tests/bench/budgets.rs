@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench                     every row
-//! cargo bench -- submit list      some of them: help render submit watch list package
+//! cargo bench -- submit list      some of them: help render submit watch list store package
 //! cargo bench -- --long           more repetitions, longer trainings
 //! cargo bench -- --json           one JSON object instead of the table
 //! ```
@@ -13,10 +13,13 @@
 mod busy;
 mod list;
 mod measure;
+#[path = "../it/support/noisy.rs"]
+mod noisy;
 mod package;
 mod report;
 mod site;
 mod start;
+mod store;
 mod watch;
 
 use std::error::Error;
@@ -44,12 +47,13 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 6] = [
+const TOPICS: [(&str, Topic); 7] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
     ("watch", watch::rows),
     ("list", list::rows),
+    ("store", store::rows),
     ("package", package::rows),
 ];
 

@@ -81,7 +81,8 @@ fn work(steps: u64) {
     black_box(state);
 }
 
-fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
+/// CPU time of this process.
+pub(crate) fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let seconds = |time: TimeVal| -> Result<f64, Box<dyn Error>> {
         Ok(number(usize::try_from(time.tv_sec())?) + number(usize::try_from(time.tv_usec())?) / 1e6)

@@ -26,6 +26,7 @@ mod help;
 mod layering;
 mod local;
 mod monitor;
+mod node_kills;
 mod node_store;
 mod pyenv;
 mod records;

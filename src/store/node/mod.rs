@@ -102,6 +102,11 @@ impl NodeStore {
             self.tails.clear();
             self.series.clear();
         }
+        if matches!(done, Err(StoreError::Full { .. })) {
+            // The journal may have the room that is missing. What cannot be moved now is still in it, so that this fails is
+            // no news.
+            let _ = self.checkpoint();
+        }
         done
     }
 

@@ -18,10 +18,11 @@ use crate::store::schema;
 /// The owner writes, the group reads.
 const MODE: u32 = 0o640;
 
-/// Page size and vacuum mode count only before the first table. The journal is checkpointed at folds, not by its length; what
-/// it needed at its longest is given back. The cache holds what a tick touches, for daemons are to be small.
+/// Page size and vacuum mode count only before the first table. The journal is checkpointed at folds, and by its length only
+/// where much is written between them: at 4 MiB, or ticks that were held back by a full disk would fill it up again, and no
+/// fold would find room. The cache holds what a tick touches, for daemons are to be small.
 const SETTINGS: &str = "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
-    PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 16777216; PRAGMA cache_size = -1024;
+    PRAGMA wal_autocheckpoint = 1024; PRAGMA journal_size_limit = 16777216; PRAGMA cache_size = -1024;
     PRAGMA synchronous = FULL;";
 
 impl NodeStore {
@@ -126,7 +127,7 @@ pub(super) mod tests {
             store.store.connection.pragma_query_value(None, name, |row| row.get(0)).expect("a number")
         };
         let names = ["page_size", "auto_vacuum", "wal_autocheckpoint", "synchronous", "foreign_keys"];
-        assert_eq!(names.map(number), [4096, 2, 0, 2, 1]);
+        assert_eq!(names.map(number), [4096, 2, 1024, 2, 1]);
         let journal: String =
             store.store.connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).expect("text");
         assert_eq!(journal, "wal");

@@ -1,6 +1,7 @@
 //! Long tests: whatever takes more than a minute, and what chance must find.
 
 mod again;
+mod disk;
 mod fuzz;
 mod kills;
 mod queue;
