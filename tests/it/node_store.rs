@@ -104,6 +104,34 @@ fn a_sample_given_twice_changes_nothing() {
     store = reopened(store);
     append(&mut store, node, &samples[1..]);
     assert_eq!(store.read_samples(node, 0).expect("read"), samples);
+    // Nor does one that comes after the end.
+    store.end(node, &records(1).1).expect("ended");
+    assert_eq!(registered(&mut store, 1), node);
+    append(&mut store, node, &samples[2..]);
+    assert_eq!(store.read_samples(node, 0).expect("read"), samples);
+}
+
+#[test]
+fn a_reader_that_takes_its_time_holds_nobody_up() {
+    let (_tmp, mut store) = store();
+    let node = registered(&mut store, 1);
+    let samples = samples(40);
+    append(&mut store, node, &samples[..10]);
+    let reader = rusqlite::Connection::open(store.store().path()).expect("opened");
+    let rows =
+        || -> i64 { reader.query_row("SELECT count(*) FROM spool", [], |row| row.get(0)).expect("a number") };
+    reader.execute_batch("BEGIN").expect("begun");
+    assert_eq!(rows(), 10);
+    append(&mut store, node, &samples[10..30]);
+    store.fold(&[node]).expect("folded");
+    append(&mut store, node, &samples[30..]);
+    assert_eq!(rows(), 10, "what was there at its beginning");
+    reader.execute_batch("COMMIT").expect("ended");
+    assert_eq!(rows(), 10, "what came after the fold");
+    assert_eq!(store.read_samples(node, 0).expect("read"), samples);
+    let before = fs::metadata(store.store().path()).expect("is there").len();
+    store.fold(&[node]).expect("folded");
+    assert!(fs::metadata(store.store().path()).expect("is there").len() > before, "the journal was moved");
 }
 
 #[test]

@@ -29,7 +29,7 @@ impl Work<'_> {
         let Some(tail) = self.tail(node)?.filter(|tail| tail.last_at_ms != Some(sample.at_ms)) else {
             return Ok(());
         };
-        let row = match tail.rows_coder.write(sample) {
+        let row = match tail.coder.write(sample) {
             Some(row) => Some(row),
             None => {
                 let layout = RowLayout::of(sample);
@@ -38,9 +38,9 @@ impl Work<'_> {
                     "INSERT INTO spool_columns (node, names) VALUES (?1, ?2)",
                     params![node.0, names],
                 )?;
-                let turned = tail.rows_coder.turn_to(writer.transaction.last_insert_rowid(), layout);
+                let turned = tail.coder.turn_to(writer.transaction.last_insert_rowid(), layout);
                 turned.map_err(|source| StoreError::of(writer.path, "write", source))?;
-                tail.rows_coder.write(sample)
+                tail.coder.write(sample)
             }
         };
         let (columns, bytes) = row.expect("the layout is that of the sample");

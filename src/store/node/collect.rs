@@ -2,14 +2,13 @@
 
 use rusqlite::params;
 
-use super::spool::{Rows, spooled, undecodable};
+use super::spool::{Rows, each_spooled, undecodable};
 use super::{NodeId, NodeStore, Safety};
 use crate::record::{
     COLUMNS, GPU_COLUMNS, MAX_SEGMENT_SAMPLES, PROCESS_COLUMNS, Sample, decode_segment, encode_segments,
 };
 use crate::store::integer;
 use crate::store::open::StoreError;
-use crate::store::runs::unsigned;
 
 /// Values that are merged into one segment at most: as many as five minutes of 500 series, a few MB in memory.
 const MAX_MERGED: usize = 150_000;
@@ -71,20 +70,10 @@ impl NodeStore {
         for bytes in blocks {
             samples.extend(decode_segment(&bytes).map_err(|error| undecodable(&self.store.path, error))?);
         }
-        let rows = self.store.reading(|connection| spooled(connection, node, &mut Rows::default()))?;
-        samples.extend(rows.into_iter().map(|(_, sample)| sample));
+        let keep = |_, sample| samples.push(sample);
+        self.store.reading(|connection| each_spooled(connection, node, &mut Rows::default(), keep))?;
         samples.retain(|sample| sample.at_ms >= from_ms);
         Ok(samples)
-    }
-
-    /// The last sample's time.
-    pub(super) fn last_at_ms(&self, node: NodeId) -> Result<Option<u64>, StoreError> {
-        let rows = self.store.reading(|connection| spooled(connection, node, &mut Rows::default()))?;
-        if let Some((_, sample)) = rows.last() {
-            return Ok(Some(sample.at_ms));
-        }
-        let sql = "SELECT last_at_ms FROM live WHERE node = ?1";
-        Ok(self.store.rows(sql, [node.0], |row| unsigned(row, 0))?.pop().flatten())
     }
 
     /// Blocks in a row whose bytes are `max_bytes` together, or the first alone.

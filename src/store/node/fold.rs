@@ -8,6 +8,9 @@ use crate::record::{Sample, decode_segment, encode_segments};
 use crate::store::integer;
 use crate::store::open::StoreError;
 
+/// Samples that are folded into one block: more than there should be, few enough to hold in memory.
+const MAX_FOLDED: usize = 240;
+
 impl NodeStore {
     /// Folds what is spooled of these nodes into blocks and roll-ups, in one transaction. It is on disk when this returns, with
     /// all that was written before. Worth it every 60 ticks, for all nodes at once: they share pages of the spool and the wait
@@ -55,10 +58,13 @@ impl Work<'_> {
         let Some(tail) = self.tail(node)?.filter(|tail| !tail.rows.is_empty()) else { return Ok(()) };
         let (rows, last_at_ms) = (std::mem::take(&mut tail.rows), tail.last_at_ms);
         // The next row has nothing before it.
-        tail.rows_coder = Rows::default();
-        let samples = self.samples_of(&rows)?;
-        self.add_blocks(node, &samples)?;
-        self.roll_up(node, &samples)?;
+        tail.coder = Rows::default();
+        let mut coder = Rows::default();
+        for rows in rows.chunks(MAX_FOLDED) {
+            let samples = self.samples_of(rows, &mut coder)?;
+            self.add_blocks(node, &samples)?;
+            self.roll_up(node, &samples)?;
+        }
         for id in rows {
             self.writer.execute("DELETE FROM spool WHERE id = ?1", [id])?;
         }

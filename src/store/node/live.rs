@@ -2,7 +2,7 @@
 
 use rusqlite::{Row, params};
 
-use super::spool::damaged;
+use super::spool::{damaged, load};
 use super::{NodeId, NodeStore, Safety, Work};
 use crate::job::RunId;
 use crate::record::{Event, Gap, MeasureKey, NodeRecord, RunRecord};
@@ -137,8 +137,9 @@ impl NodeStore {
         for run in &mut found {
             run.record.gaps = self.gaps(run.node)?;
             run.record.events = self.events(run.node)?;
-            run.spooled = self.is_spooled(run.node)?;
-            run.last_at_ms = self.last_at_ms(run.node)?;
+            let tail = self.store.reading(|connection| load(connection, run.node))?;
+            run.spooled = tail.as_ref().is_some_and(|tail| !tail.rows.is_empty());
+            run.last_at_ms = tail.and_then(|tail| tail.last_at_ms);
         }
         Ok(found)
     }
@@ -172,11 +173,6 @@ impl NodeStore {
     fn events(&self, node: NodeId) -> Result<Vec<Event>, StoreError> {
         let sql = "SELECT at_ms, kind, detail FROM event WHERE node = ?1 ORDER BY place";
         self.store.rows(sql, [node.0], |row| event(row, 0))
-    }
-
-    fn is_spooled(&self, node: NodeId) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM spool WHERE node = ?1 LIMIT 1";
-        Ok(!self.store.rows(sql, [node.0], |_| Ok(()))?.is_empty())
     }
 }
 

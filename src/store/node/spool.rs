@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension};
 
 use super::{NodeId, Work};
 use crate::record::{RowCoder, RowLayout, Sample};
@@ -18,7 +18,7 @@ pub(super) struct Tail {
     /// Its rows, ascending.
     pub(super) rows: Vec<i64>,
     /// Knows the last row.
-    pub(super) rows_coder: Rows,
+    pub(super) coder: Rows,
 }
 
 /// Reads rows one after another, and can go on writing after the last.
@@ -54,21 +54,20 @@ impl Rows {
     }
 }
 
-/// The samples in the spool of a node, with the ids of their rows.
-pub(super) fn spooled(
+/// Shows each sample in the spool of a node, with the id of its row.
+pub(super) fn each_spooled(
     connection: &Connection,
     node: NodeId,
     rows: &mut Rows,
-) -> rusqlite::Result<Vec<(i64, Sample)>> {
+    mut show: impl FnMut(i64, Sample),
+) -> rusqlite::Result<()> {
     let mut statement =
         connection.prepare_cached("SELECT id, columns, bytes FROM spool WHERE node = ?1 ORDER BY id")?;
     let mut found = statement.query([node.0])?;
-    let mut samples = Vec::new();
     while let Some(row) = found.next()? {
-        let sample = rows.read(connection, row.get(1)?, row.get_ref(2)?.as_blob()?)?;
-        samples.push((row.get(0)?, sample));
+        show(row.get(0)?, rows.read(connection, row.get(1)?, row.get_ref(2)?.as_blob()?)?);
     }
-    Ok(samples)
+    Ok(())
 }
 
 impl Work<'_> {
@@ -81,12 +80,11 @@ impl Work<'_> {
         Ok(self.tails.get_mut(&node))
     }
 
-    /// The samples of these rows.
-    pub(super) fn samples_of(&self, rows: &[i64]) -> Result<Vec<Sample>, StoreError> {
+    /// The samples of these rows, which come after those that `coder` read before.
+    pub(super) fn samples_of(&self, rows: &[i64], coder: &mut Rows) -> Result<Vec<Sample>, StoreError> {
         self.reading(|connection| {
             let mut statement =
                 connection.prepare_cached("SELECT columns, bytes FROM spool WHERE id = ?1")?;
-            let mut coder = Rows::default();
             let one = |id: &i64| {
                 statement
                     .query_row([id], |row| coder.read(connection, row.get(0)?, row.get_ref(1)?.as_blob()?))
@@ -112,14 +110,20 @@ impl Store {
     }
 }
 
-fn load(connection: &Connection, node: NodeId) -> rusqlite::Result<Option<Tail>> {
-    let known = "SELECT last_at_ms FROM node LEFT JOIN live ON live.node = node.id WHERE node.id = ?1";
-    let last = connection.query_row(known, params![node.0], |row| unsigned(row, 0)).optional()?;
-    let Some(folded_at_ms) = last else { return Ok(None) };
-    let mut rows_coder = Rows::default();
-    let samples = spooled(connection, node, &mut rows_coder)?;
-    let last_at_ms = samples.last().map(|(_, sample)| sample.at_ms).or(folded_at_ms);
-    Ok(Some(Tail { last_at_ms, rows: samples.into_iter().map(|(id, _)| id).collect(), rows_coder }))
+/// The tail of a node's spool, read anew; `None` where there is no such node.
+pub(super) fn load(connection: &Connection, node: NodeId) -> rusqlite::Result<Option<Tail>> {
+    // A run that is not live any more has its last block.
+    let known = "
+        SELECT coalesce(last_at_ms, (SELECT t1_ms FROM block WHERE block.node = node.id ORDER BY seq DESC LIMIT 1))
+        FROM node LEFT JOIN live ON live.node = node.id WHERE node.id = ?1";
+    let folded = connection.query_row(known, [node.0], |row| unsigned(row, 0)).optional()?;
+    let Some(last_at_ms) = folded else { return Ok(None) };
+    let mut tail = Tail { last_at_ms, rows: Vec::new(), coder: Rows::default() };
+    each_spooled(connection, node, &mut tail.coder, |id, sample| {
+        tail.rows.push(id);
+        tail.last_at_ms = Some(sample.at_ms);
+    })?;
+    Ok(Some(tail))
 }
 
 /// What cannot be decoded was not written so.
