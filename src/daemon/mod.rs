@@ -1,7 +1,7 @@
 //! `dlrund`: watches all runs of this node, so that they need not watch themselves.
 //!
-//! One thread runs everything but three things that may hang: the database ([`recorder`]), the GPU driver
-//! ([`crate::monitor::GpuWatch`]) and writing the metrics' text file. All state of the node has one owner ([`node`]);
+//! One thread runs everything but three things that may hang: the database (`recorder`), the GPU driver
+//! ([`crate::monitor::GpuWatch`]) and writing the metrics' text file. All state of the node has one owner (`node`);
 //! connections send it their requests and get their answers through channels, nothing is shared but the backlog of
 //! samples that the database has yet to take.
 //!

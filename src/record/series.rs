@@ -381,7 +381,8 @@ mod tests {
         let extreme = [0, u64::MAX, 1, 1 << 63, 0, 5]
             .map(|value| Sample::from_values(value, [Some(value); COLUMNS.len()]));
         let none = Sample { at_ms: 4, ..Sample::default() };
-        for samples in [&[][..], &[none.clone()], &[none.clone(), none], &extreme] {
+        let two = [none.clone(), none];
+        for samples in [&[][..], &two[..1], &two, &extreme] {
             assert_eq!(decode_segment(&whole(samples)).as_deref(), Ok(samples));
         }
     }

@@ -117,7 +117,7 @@ impl NodeDir {
         Err(RunDirError::Misplaced { path, belongs_to })
     }
 
-    /// Writes segment `seq`, once: [`crate::record::encode_segment`] makes the bytes.
+    /// Writes segment `seq`, once: [`crate::record::encode_segments`] makes the bytes.
     ///
     /// # Errors
     /// [`RunDirError::Write`], [`RunDirError::TooLarge`] over [`MAX_SEGMENT`].

@@ -42,7 +42,7 @@ pub struct Segment<'a> {
     pub t1_ms: u64,
     /// Number of samples.
     pub samples: u32,
-    /// As [`crate::record::encode_segment`] made them.
+    /// As [`crate::record::encode_segments`] made them.
     pub bytes: &'a [u8],
 }
 

@@ -89,7 +89,7 @@ fn sample(run: u64, at_ms: u64) -> Sample {
     let pid = u32::try_from(at_ms / 5_000 % 9).expect("it fits");
     let process =
         ProcessReading { pid, name: "python3".into(), cpu_us: Some(at_ms), ..ProcessReading::default() };
-    sample.commands = if at_ms % 2_000 == 0 { vec![process] } else { Vec::new() };
+    sample.commands = if at_ms.is_multiple_of(2_000) { vec![process] } else { Vec::new() };
     sample
 }
 

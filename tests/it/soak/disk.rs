@@ -174,10 +174,15 @@ fn a_full_disk_costs_samples_at_most_and_is_gone_on_from() {
         let sample = noisy.next();
         all.push(sample.clone());
         backlog.push(vec![(node, sample)]);
-        match backlog.retry(|tick| store.append(tick)) {
-            Ok(()) => {}
-            Err(StoreError::Full { .. }) => refused += 1,
-            Err(other) => panic!("tick {tick}: {other:?}"),
+        while let Some(waiting) = backlog.take() {
+            let rows: Vec<_> = waiting.iter().map(|(node, sample)| (*node, sample)).collect();
+            match store.append(&rows) {
+                Ok(()) => continue,
+                Err(StoreError::Full { .. }) => refused += 1,
+                Err(other) => panic!("tick {tick}: {other:?}"),
+            }
+            backlog.put_back(waiting);
+            break;
         }
         if tick % 60 == 0 {
             match store.fold(&[node]) {
