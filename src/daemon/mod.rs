@@ -15,6 +15,7 @@
 mod admit;
 mod check;
 mod connection;
+mod discover;
 mod metrics;
 mod node;
 mod peer;

@@ -1,12 +1,13 @@
 //! The owner of all that is known of this node: the runs under watch, the GPUs, the cost of watching.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
 use super::admit::{Admitted, admit};
 use super::connection::Asked;
+use super::discover::{Discovery, Found};
 use super::peer::Peer;
 use super::recorder::{Handle, Job, Notice, Recorder, Register, Reply};
 use super::watched::{Memory, Stage, Watched};
@@ -51,6 +52,8 @@ pub(super) struct Node {
     /// Wall clock less steady clock, at the last tick.
     clocks: Option<(u64, Instant)>,
     ticks_since_fold: usize,
+    /// Looks for jobs of others, where the site wants them.
+    discovery: Option<Discovery>,
     pub(super) problems: Vec<String>,
 }
 
@@ -74,8 +77,14 @@ impl Node {
             cost: DaemonCost::default(),
             clocks: None,
             ticks_since_fold: 0,
+            discovery: None,
             problems,
         }
+    }
+
+    /// Records all jobs of the node from now on.
+    pub(super) fn record_all_jobs(&mut self) {
+        self.discovery = Some(Discovery::new(self.boot_id.clone()));
     }
 
     // ------------------------------------------------------------------------------------------------- after a restart
@@ -184,6 +193,44 @@ impl Node {
                 watched.note(now, EventKind::ClockJump, detail.clone());
             }
         }
+    }
+
+    /// Takes jobs up that no dlrun registered, and lets go of those that one did register meanwhile.
+    pub(super) fn discover(&mut self) {
+        let Some(mut discovery) = self.discovery.take() else { return };
+        let is_live = |watched: &&Watched| watched.stage != Stage::Ended;
+        let cgroups = |foreign: bool| -> HashSet<String> {
+            let live = self.runs.values().filter(is_live).filter(|watched| watched.memory.foreign == foreign);
+            live.filter_map(|watched| watched.cgroup().map(str::to_owned)).collect()
+        };
+        let (registered, foreign) = (cgroups(false), cgroups(true));
+        let doubled = |watched: &Watched| {
+            watched.memory.foreign && watched.cgroup().is_some_and(|cgroup| registered.contains(cgroup))
+        };
+        let gone: Vec<Handle> =
+            self.runs.iter().filter(|(_, watched)| doubled(watched)).map(|(handle, _)| *handle).collect();
+        for handle in gone {
+            if let Some(mut watched) = self.runs.remove(&handle) {
+                watched.note(now_ms(), EventKind::Note, "a dlrun in the job registered its run".to_owned());
+                self.close(watched);
+            }
+        }
+        for found in discovery.look(&registered.union(&foreign).cloned().collect()) {
+            self.take_up_foreign(found);
+        }
+        self.discovery = Some(discovery);
+    }
+
+    fn take_up_foreign(&mut self, found: Found) {
+        let Found { cgroup, first, uid, run, record } = found;
+        let handle = self.next;
+        self.next += 1;
+        let memory =
+            Memory { name: run.name.clone(), foreign: true, cgroup: Some(cgroup), ..Memory::default() };
+        let watched = Watched::new(uid, first, record, memory, self.options.process_interval);
+        tracing::info!(job = run.name, uid, "a job that no dlrun registered is recorded");
+        self.enrol(handle, &watched, run, false, None);
+        self.runs.insert(handle, watched);
     }
 
     /// What happened to a GPU is an event of the runs that have it.
@@ -319,12 +366,12 @@ impl Node {
         }
         watched.connection = Some(connection);
         self.by_connection.insert(connection, handle);
-        self.enrol(handle, &watched, run, false, reply);
+        self.enrol(handle, &watched, run, false, Some(reply));
         self.runs.insert(handle, watched);
     }
 
     /// Gives the database a run to keep.
-    fn enrol(&self, handle: Handle, watched: &Watched, run: RunRecord, resumed: bool, reply: Reply) {
+    fn enrol(&self, handle: Handle, watched: &Watched, run: RunRecord, resumed: bool, reply: Option<Reply>) {
         let live = Live {
             pid: watched.command.pid,
             start_time_ticks: watched.command.start_time_ticks,
@@ -360,7 +407,7 @@ impl Node {
         }
         self.by_connection.insert(connection, handle);
         watched.come_back(registration.record, peer.pid);
-        self.enrol(handle, &self.runs[&handle], registration.run, true, reply);
+        self.enrol(handle, &self.runs[&handle], registration.run, true, Some(reply));
     }
 
     /// Two runs of one job share its cgroup: each has the totals of both.
@@ -421,7 +468,7 @@ impl Node {
     fn hand_on(&self, job: Job) {
         let Err(job) = self.recorder.send(job) else { return };
         let reply = match job {
-            Job::Register(register) => Some(register.reply),
+            Job::Register(register) => register.reply,
             Job::Collect { reply, .. } => Some(reply),
             Job::End { answer, .. } => answer.map(|(_, reply)| reply),
             _ => None,

@@ -70,7 +70,8 @@ pub(super) struct Register {
     pub(super) record: NodeRecord,
     pub(super) live: Live,
     pub(super) answer: Registered,
-    pub(super) reply: Reply,
+    /// Nobody asked for a job that was found.
+    pub(super) reply: Option<Reply>,
 }
 
 /// What the node's owner hears of it.
@@ -225,17 +226,17 @@ impl Desk {
             Ok((node, acknowledged)) => {
                 answer.acknowledged = acknowledged;
                 let _ = self.notices.send(Notice::Registered { handle, node });
-                let _ = reply.send(Response::Registered(answer));
+                tell(reply, Response::Registered(answer));
                 return Ok(());
             }
             Err(error) => error,
         };
         let _ = self.notices.send(Notice::Rejected { handle });
         if let StoreError::OtherUser { .. } = error {
-            let _ = reply.send(Response::refused(RefusalKind::NotPermitted, chain(&error)));
+            tell(reply, Response::refused(RefusalKind::NotPermitted, chain(&error)));
             return Ok(());
         }
-        let _ = reply.send(Response::refused(RefusalKind::Internal, chain(&error)));
+        tell(reply, Response::refused(RefusalKind::Internal, chain(&error)));
         Err(error)
     }
 
@@ -285,6 +286,13 @@ impl Desk {
             }
             status.error = error;
         }
+    }
+}
+
+fn tell(reply: Option<Reply>, response: Response) {
+    if let Some(reply) = reply {
+        // The client may have left.
+        let _ = reply.send(response);
     }
 }
 

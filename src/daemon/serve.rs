@@ -126,6 +126,9 @@ impl Daemon {
         };
         let mut node = Node::new(options, gpu_watch(settings), recorder, problems);
         node.recover(found);
+        if settings.all_jobs() {
+            node.record_all_jobs();
+        }
         Ok(Self { settings: settings.clone(), node, notices, read_group })
     }
 
@@ -142,6 +145,7 @@ impl Daemon {
         let mut doorkeeper = Doorkeeper::new(&self.settings, self.read_group, asked);
         let mut ticks = every(self.settings.interval());
         let mut retention = every(RETAIN_EVERY);
+        let mut discovery = every(self.settings.process_interval());
         let mut textfile = every(TEXTFILE_EVERY);
         let mut watchdog =
             every(sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |limit| limit / 3));
@@ -172,6 +176,7 @@ impl Daemon {
                 _ = textfile.tick() => if let Some(path) = self.settings.metrics_textfile() {
                     metrics::write_textfile(path, metrics::families(&self.node, self.settings.metrics_runs()));
                 },
+                _ = discovery.tick(), if self.settings.all_jobs() => self.node.discover(),
                 _ = retention.tick() => self.node.retain(),
             }
         }

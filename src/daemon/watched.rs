@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::job::JobId;
-use crate::monitor::{self, Baseline, GpuReport, GpuShare, JobCgroup, Sampler, SamplerOptions, TreeRoot};
+use crate::monitor::{
+    self, Baseline, GpuReport, GpuShare, JobCgroup, Sampler, SamplerOptions, TreeRoot, identity,
+};
 use crate::protocol::{Ending, Measured, Process, RunView};
 use crate::record::{
     Event, EventKind, Gap, GpuFacts, GpuUsage, MeasureKey, NodeRecord, NodeState, Sample, Usage,
@@ -36,6 +38,8 @@ pub(super) struct Memory {
     pub(super) late_ticks: u64,
     pub(super) cpu_us: u64,
     pub(super) last_at_ms: u64,
+    /// A job that no dlrun registered.
+    pub(super) foreign: bool,
     /// The daemon was stopped, not killed.
     pub(super) stopped: bool,
 }
@@ -167,6 +171,9 @@ impl Watched {
     /// True where the command is gone and nobody will say how it ended. A client that lives, or that its supervisor is
     /// starting anew, has a minute.
     pub(super) fn is_abandoned(&mut self, now: Instant) -> bool {
+        if self.memory.foreign {
+            return !self.is_alive();
+        }
         if self.sampler.is_root_alive() {
             self.ended_at = None;
             return false;
@@ -200,9 +207,22 @@ impl Watched {
         self.stage = Stage::Ended;
     }
 
+    /// True while it goes on: its command, or, of a job that nobody registered, any process in its
+    /// cgroup.
+    pub(super) fn is_alive(&self) -> bool {
+        if self.memory.foreign {
+            let processes = self.memory.cgroup.as_ref().and_then(JobCgroup::process_ids);
+            return processes.is_some_and(|processes| !processes.is_empty());
+        }
+        identity::is_alive(self.command.pid, self.command.start_time_ticks)
+    }
+
     /// Ends it without anybody's word.
     pub(super) fn interrupt(&mut self) -> NodeRecord {
-        self.record.state = NodeState::Interrupted;
+        // How a job ended that nobody registered is not known, but that it ended is.
+        self.record.state = if self.memory.foreign { NodeState::Ended } else { NodeState::Interrupted };
+        self.record.ended_at_ms =
+            Some(self.memory.last_at_ms).filter(|at_ms| self.memory.foreign && *at_ms > 0);
         self.record.updated_at_ms = self.record.updated_at_ms.max(self.memory.last_at_ms);
         self.stage = Stage::Ended;
         self.record()

@@ -34,6 +34,16 @@ pub fn parent_of(pid: u32) -> io::Result<u32> {
     Ok(proc().stat(pid)?.0.parent)
 }
 
+/// All processes that may be seen.
+///
+/// # Errors
+/// When they cannot be listed.
+pub fn all_pids() -> io::Result<Vec<u32>> {
+    let mut pids = Vec::new();
+    proc().list(&mut pids)?;
+    Ok(pids)
+}
+
 /// The children of a process, each as pid and start. It looks at every process of the machine (10 us each): not for each
 /// tick. (`/proc/PID/task/TID/children` is not in every kernel and may leave some out.)
 ///

@@ -366,3 +366,69 @@ fn register_at_once(count: u8) {
     };
     assert_eq!((status.store.dropped_samples, status.store.error), (0, None));
 }
+
+/// A cgroup named as Slurm names a job's, in every v1 hierarchy that Slurm uses; removed when it goes.
+struct SlurmCgroup(Vec<std::path::PathBuf>);
+
+impl SlurmCgroup {
+    fn new(job: u32) -> Option<Self> {
+        let made = ["memory", "cpuacct", "freezer"].map(|controller| {
+            let dir =
+                std::path::PathBuf::from(format!("/sys/fs/cgroup/{controller}/slurm/uid_0/job_{job}/step_0"));
+            fs::create_dir_all(&dir).ok().map(|()| dir)
+        });
+        let made: Option<Vec<_>> = made.into_iter().collect();
+        made.map(Self)
+    }
+
+    fn add(&self, pid: u32) {
+        self.0
+            .iter()
+            .for_each(|dir| fs::write(dir.join("cgroup.procs"), pid.to_string()).expect("it is ours"));
+    }
+}
+
+impl Drop for SlurmCgroup {
+    fn drop(&mut self) {
+        for dir in &self.0 {
+            for level in dir.ancestors().take(2) {
+                let _ = fs::remove_dir(level);
+            }
+        }
+    }
+}
+
+#[test]
+fn other_jobs_are_recorded_where_the_site_wants_it() {
+    let env = env();
+    let job = 900_000 + std::process::id() % 90_000;
+    let Some(cgroup) = SlurmCgroup::new(job) else {
+        return crate::support::skip("it takes root and v1 cgroups to make a job's cgroup");
+    };
+    let mut daemon =
+        Dlrund::start(&env, "[sampling]\ninterval_ms = 100\nprocess_interval_ms = 200\nall_jobs = true");
+    let work = env.command("/bin/sh", ["-c", UNTIL_STOP]).start();
+    cgroup.add(work.pid().as_raw().unsigned_abs());
+    let mut client = RawClient::greeted(&daemon);
+    let name = format!("slurm job {job}");
+    let found = wait_for_some("the job to be found", || {
+        runs(&mut client).into_iter().find(|view| view.name == name && view.usage.cpu_seconds() > Some(0.0))
+    });
+    assert_eq!(found.job_id.map(|id| id.0), Some(job.to_string()));
+    // It survives a restart, under the same id.
+    daemon.kill();
+    daemon.start_again(&env);
+    let mut client = RawClient::greeted(&daemon);
+    let again = wait_for_some("the job after the restart", || {
+        runs(&mut client).into_iter().find(|view| view.name == name)
+    });
+    assert_eq!(again.key, found.key);
+    stop(&env);
+    let _ = work.finish().code(0);
+    drop(cgroup);
+    wait_for("the job to be over", || runs(&mut client).iter().all(|view| view.name != name));
+    daemon.stop();
+    let sql = format!("SELECT node.state FROM node JOIN run ON node.run = run.id WHERE name = '{name}'");
+    let sql = sql.replace("node.run = run.id", "node.attempt IN (SELECT id FROM attempt WHERE run = run.id)");
+    assert_eq!(rusqlite_text(&daemon, &sql), "ended");
+}

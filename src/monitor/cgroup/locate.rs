@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::files::new_buffer;
+use super::members::list_processes;
 use super::mounts::{Mount, read_mounts};
 use super::path::{CgroupContainer, CgroupScheduler, Place, read_path};
 
@@ -55,6 +57,16 @@ pub struct JobCgroup {
     pub path: String,
     /// The same on this machine, hierarchy by hierarchy.
     pub directories: CgroupDirectories,
+}
+
+impl JobCgroup {
+    /// The processes in it now, Slurm's own left out; `None` once the directory is gone.
+    #[must_use]
+    pub fn process_ids(&self) -> Option<Vec<u32>> {
+        let mut pids = Vec::new();
+        let listed = list_processes(self.directories.processes.as_ref()?, &mut new_buffer(), &mut pids);
+        listed.is_ok().then_some(pids)
+    }
 }
 
 /// Why it is not known where a process stands.
