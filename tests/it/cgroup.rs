@@ -15,11 +15,18 @@ use dlrun::record::Sample;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 
+use crate::support::skip;
+
 const MEMORY: usize = 256 << 20;
 const WRITTEN: usize = 32 << 20;
 const OWN_CPU_US: u64 = 1_500_000;
 /// Longer than a busy machine takes for any of the steps.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Says something to the reader of the tests' output.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
 
 /// Directories of one job in several hierarchies, removed with the value.
 struct Job {
@@ -38,14 +45,14 @@ impl Job {
             let top = Path::new(point).join(format!("dlrun-test-{}", id()));
             let task = top.join(path);
             if let Err(error) = fs::create_dir_all(&task) {
-                println!("skipped: cannot make the cgroup {}: {error}", task.display());
+                skip(&format!("cannot make the cgroup {}: {error}", task.display()));
                 return None;
             }
             job.tops.push(top);
             job.tasks.push(task);
         }
         if job.tasks.is_empty() {
-            println!("skipped: no hierarchy of {ends:?} is mounted");
+            skip(&format!("no hierarchy of {ends:?} is mounted"));
             return None;
         }
         Some(job)
@@ -169,7 +176,7 @@ fn cpu_us(sample: &Sample) -> u64 {
 
 /// Holds a value within 2 % of what is known, and `slack` of what cannot be.
 fn assert_about(what: &str, value: u64, known: u64, slack: u64) {
-    println!("{what}: {value}, known {known}");
+    say(&format!("{what}: {value}, known {known}"));
     assert!(value.abs_diff(known) <= known / 50 + slack, "{what}: {value} against {known}");
 }
 
@@ -180,7 +187,7 @@ fn alone(test: &str) {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}");
-    println!("{text}");
+    say(&errors);
 }
 
 /// Waits for all that was started and inherited.

@@ -225,9 +225,7 @@ mod tests {
         ];
         for (kind, path, job) in known {
             let job = if job.is_empty() { path } else { job };
-            let found = container(path);
-            let is_kubernetes_by_colon = path.contains(':') && found.is_some();
-            assert!(is_kubernetes_by_colon || found == Some((kind, job.to_owned())), "{path}: {found:?}");
+            assert_eq!(container(path), Some((kind, job.to_owned())), "{path}");
         }
         let unknown = ["/machine.slice/libpod-conmon-ID.scope", "/process_api/ID", "/docker/abc", "/docker"];
         assert!(unknown.iter().all(|path| container(path).is_none()));
