@@ -206,12 +206,17 @@ impl Watch {
             return false;
         }
         let told = self.tell_end(ended, until);
-        if let Err(error) = &told {
-            self.mourn(error);
-        }
         let collected = match &told {
+            Err(error) if error.refusal().is_none() => {
+                self.mourn(error);
+                Err(chain(error).join(": "))
+            }
+            Err(error) => {
+                let why = chain(error).join(": ");
+                self.account.note(EventKind::Note, format!("dlrund did not take the end: {why}"));
+                self.collect_rest(until)
+            }
             Ok(()) => self.collect_rest(until),
-            Err(error) => Err(chain(error).join(": ")),
         };
         if let Err(why) = collected {
             self.account.is_owed(self.link.lose(now_ms()));

@@ -103,7 +103,7 @@ fn is_own(env: &TestEnv) {
     assert!(!series.is_empty() && !series.iter().any(is_daemons));
     assert_eq!((record.state, record.exit), (NodeState::Ended, Some(ExitStatus::Code(4))));
     assert_eq!((record.gaps.as_slice(), record.progress.epochs_completed), (&[][..], 1));
-    assert!(record.cgroup.is_none() && record.watcher.samples as usize == series.len());
+    assert!(record.cgroup.is_none() && record.watcher.samples == series.len() as u64);
 }
 
 fn count(daemon: &StandIn, is_wanted: impl Fn(&Request) -> bool) -> usize {
@@ -141,9 +141,9 @@ fn with_a_daemon_the_watcher_rests_and_the_record_is_whole() {
     assert!(own.len() <= 4, "{own:?}");
     assert_eq!(kept.backfilled(), own.into_iter().cloned().collect::<Vec<_>>());
     assert!(daemons.len() > 6, "more than two segments");
-    assert_eq!(daemons.into_iter().collect::<Vec<_>>(), kept.samples().iter().collect::<Vec<_>>());
-    assert_eq!(kept.acknowledged().map(|last| last as usize), Some(kept.samples().len()));
-    assert_eq!(record.watcher.samples as usize, series.len());
+    assert_eq!(daemons.into_iter().cloned().collect::<Vec<_>>(), kept.samples());
+    assert!(kept.is_collected());
+    assert_eq!(record.watcher.samples, series.len() as u64);
     assert_eq!((kinds(&record), record.gaps.as_slice()), (vec!["adopted"], &[][..]));
     assert_eq!((record.missing.as_slice(), record.cgroup.as_deref()), (&[][..], Some("/job_7")));
     assert_eq!(record.progress.epochs_completed, 1);
@@ -219,7 +219,7 @@ fn daemon_that_is_killed_and_comes_back_costs_no_sample() {
     assert!(own.len() > 3, "{own:?}");
     assert_eq!(kept.backfilled(), own);
     // The second daemon knew the run and read before the watcher came: of two samples of one time the own one stays.
-    assert!(record.watcher.samples as usize >= series.len());
+    assert!(record.watcher.samples >= series.len() as u64);
     let hints = kept.requests.iter().filter_map(|request| match request {
         Request::Register(registration) => Some(registration.gap.is_some()),
         _ => None,
@@ -263,8 +263,7 @@ fn daemon_that_stops_answering_is_lost_and_taken_back() {
     });
     finish(&env, started);
     assert_eq!(record(&env).missing, []);
-    let kept = daemon.kept();
-    assert_eq!(kept.acknowledged().map(|last| last as usize), Some(kept.samples().len()));
+    assert!(daemon.kept().is_collected());
 }
 
 #[test]
@@ -285,6 +284,23 @@ fn daemon_that_hangs_at_the_end_does_not_hold_the_job_up() {
         // The last sample is the watcher's own.
         assert!(series(&env).last().is_some_and(|sample| !is_daemons(sample)));
     }
+}
+
+#[test]
+fn daemon_that_refuses_the_end_still_hands_over() {
+    let env = TestEnv::new();
+    let daemon = StandIn::start(&socket(&env), INTERVAL, Manner::Sound);
+    let started = start(&env);
+    wait_samples(&daemon, 5);
+    daemon.behave(Manner::Refusing(RefusalKind::BadRequest));
+    finish(&env, started);
+    let record = record(&env);
+    assert_eq!((kinds(&record), record.gaps.as_slice()), (vec!["adopted", "note"], &[][..]));
+    assert!(record.events[1].detail.contains("did not take the end"), "{:?}", record.events);
+    assert!(daemon.kept().is_collected());
+    let series = series(&env);
+    assert_eq!(series.iter().filter(|sample| is_daemons(sample)).count(), daemon.kept().samples().len());
+    assert!(series.last().is_some_and(|sample| !is_daemons(sample)));
 }
 
 #[test]

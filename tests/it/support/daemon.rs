@@ -35,7 +35,7 @@ pub(crate) enum Manner {
     Endless,
     /// Speaks a later protocol.
     Later,
-    /// Refuses to register runs.
+    /// Refuses to register runs, and that they end.
     Refusing(RefusalKind),
 }
 
@@ -50,20 +50,28 @@ pub(crate) struct Kept {
 
 #[derive(Debug, Default)]
 struct Run {
+    /// Those that it made and those that it was given.
     samples: Vec<Sample>,
     acknowledged: Option<u32>,
     is_live: bool,
 }
 
+impl Run {
+    fn made(&self) -> impl Iterator<Item = &Sample> {
+        self.samples.iter().filter(|sample| sample.processes == Some(PROCESSES))
+    }
+}
+
 impl Kept {
     /// The samples that it made of the only run.
-    pub(crate) fn samples(&self) -> &[Sample] {
-        self.runs.values().next().map_or(&[], |run| &run.samples)
+    pub(crate) fn samples(&self) -> Vec<Sample> {
+        self.runs.values().next().map_or_else(Vec::new, |run| run.made().cloned().collect())
     }
 
-    /// The last of them that the client has, counted from 1.
-    pub(crate) fn acknowledged(&self) -> Option<u32> {
-        self.runs.values().next().and_then(|run| run.acknowledged)
+    /// True where the client acknowledged all that it can collect.
+    pub(crate) fn is_collected(&self) -> bool {
+        let run = self.runs.values().next().expect("a run");
+        run.acknowledged.is_some_and(|last| last as usize == run.samples.len())
     }
 
     /// Samples that the client took by itself and handed over.
@@ -243,10 +251,18 @@ fn answer(request: &Request, manner: Manner, name: &mut String, kept: &mut Kept)
                 cgroup,
             })
         }
-        Request::Update(_) | Request::Backfill(_) => measured(kept, name),
+        Request::Update(_) => measured(kept, name),
+        Request::Backfill(backfill) => {
+            let samples = decode_segment(&backfill.bytes).expect("a segment");
+            kept.runs.get_mut(name).expect("registered").samples.extend(samples);
+            measured(kept, name)
+        }
         Request::End(_) => {
             kept.runs.get_mut(name).expect("registered").is_live = false;
-            measured(kept, name)
+            match manner {
+                Manner::Refusing(kind) => Response::refused(kind, "the stand-in was told so"),
+                _ => measured(kept, name),
+            }
         }
         Request::Collect(wish) => collect(*wish, kept.runs.get_mut(name).expect("registered")),
         other => panic!("a watcher does not ask {other:?}"),
@@ -255,7 +271,7 @@ fn answer(request: &Request, manner: Manner, name: &mut String, kept: &mut Kept)
 
 fn measured(kept: &Kept, name: &str) -> Response {
     let usage = Usage { cpu_user_seconds: Some(CPU_SECONDS), ..Usage::default() };
-    let samples = kept.runs[name].samples.len() as u64;
+    let samples = kept.runs[name].made().count() as u64;
     let cgroup = Some("/job_7".to_owned());
     Response::Measured(Box::new(Measured { usage, samples, cgroup, cpu_us: 5, ..Measured::default() }))
 }
