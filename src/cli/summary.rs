@@ -6,7 +6,7 @@ use super::table::{rendered, table};
 use super::track::Tracked;
 use super::when::{ago, local_time, seconds_between};
 use crate::job::JobState;
-use crate::record::{EpochSummary, ExitStatus, NodeRecord, NodeState, Usage, summarise_epochs};
+use crate::record::{EpochSummary, ExitStatus, Missing, NodeRecord, NodeState, Usage, summarise_epochs};
 use crate::rundir::StateDir;
 use crate::units::{Bytes, display_seconds};
 
@@ -189,9 +189,7 @@ fn remarks(tracked: &Tracked) -> String {
                 gap.why
             ));
         }
-        lines.extend(
-            node.missing.iter().map(|missing| format!("{name}: no {}: {}", missing.what, missing.why)),
-        );
+        lines.extend(missing_lines(name, &node.missing));
     }
     lines.extend(
         tracked.reading.notes.iter().map(|note| format!("{} cannot be read: {}", note.what, note.why)),
@@ -210,4 +208,22 @@ fn remarks(tracked: &Tracked) -> String {
         ));
     }
     lines.iter().map(|line| format!("note: {line}\n")).collect()
+}
+
+/// One line for each reason. That a run has no cgroup of its own is no news to people: most local ones have none.
+fn missing_lines(node: &str, missing: &[Missing]) -> Vec<String> {
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for missing in missing.iter().filter(|missing| missing.what != "cgroup") {
+        match by_reason.iter_mut().find(|(why, _)| *why == missing.why) {
+            Some((_, what)) => what.push(&missing.what),
+            None => by_reason.push((&missing.why, vec![&missing.what])),
+        }
+    }
+    let line = |(why, what): (&str, Vec<&str>)| match what[..] {
+        [first, second, third, _, ..] => {
+            format!("{node}: no {first}, {second}, {third} and {} more: {why}", what.len() - 3)
+        }
+        _ => format!("{node}: no {}: {why}", what.join(", ")),
+    };
+    by_reason.into_iter().map(line).collect()
 }

@@ -209,7 +209,10 @@ impl Sampler {
     /// The columns that could not be read in any sample so far, and why.
     #[must_use]
     pub fn missing(&self) -> Vec<Missing> {
-        self.columns.missing()
+        let mut missing = self.columns.missing();
+        let of_cgroup = self.no_cgroup.map(|why| Missing { what: "cgroup".to_owned(), why: why.to_owned() });
+        missing.extend(of_cgroup);
+        missing
     }
 
     /// True for a process that was one of the run when its processes were last read.
@@ -253,14 +256,14 @@ impl Sampler {
             }
         }
         self.node.read(&mut sample);
-        let Self { columns, node, cgroup, no_cgroup, baseline, .. } = self;
+        let Self { columns, node, cgroup, baseline, .. } = self;
         columns.note(&sample, |column| {
             let is_it = |(name, group): &&(&str, Group)| {
                 *name == column && (*group != Group::Cpu || baseline.cpu_is_of_cgroup)
             };
             let Some((_, group)) = CGROUP_COLUMNS.iter().find(is_it) else { return node.why_missing(column) };
             let of_cgroup = cgroup.as_ref().map(|cgroup| cgroup.why_missing(*group));
-            of_cgroup.or_else(|| no_cgroup.map(str::to_owned))
+            of_cgroup
         });
         sample
     }

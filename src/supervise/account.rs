@@ -175,7 +175,10 @@ impl Account {
     pub(super) fn fill(&self, record: &mut NodeRecord) {
         record.usage = self.usage;
         record.gpus.clone_from(&self.gpus);
-        record.cgroup.clone_from(&self.measured.cgroup);
+        // The daemon's where it reads; it looks from outside, where a container hides nothing.
+        if self.measured.cgroup.is_some() {
+            record.cgroup.clone_from(&self.measured.cgroup);
+        }
         record.gaps.clone_from(&self.gaps);
         record.gaps.extend(self.takeover.iter().chain(&self.owed).cloned());
         add_new(&mut record.gaps, &self.measured.gaps);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::gpus::Gpus;
 use super::handover::Handover;
 use crate::clock::now_ms;
-use crate::monitor::{Sampler, SamplerOptions, TreeRoot};
+use crate::monitor::{JobCgroup, Sampler, SamplerOptions, TreeRoot, cgroup};
 use crate::record::{Missing, Sample};
 
 /// The sampler and its rhythm. The sampler is kept while it rests, so that its counters go on.
@@ -32,7 +32,7 @@ impl Sampling {
         let options = process_interval
             .map_or_else(SamplerOptions::default, |process_interval| SamplerOptions { process_interval });
         Self {
-            sampler: Sampler::of_job(root, None, options),
+            sampler: Sampler::of_job(root, own_cgroup().as_ref(), options),
             gpus: Gpus::of(handover, interval),
             interval,
             next: None,
@@ -87,9 +87,22 @@ impl Sampling {
         self.late_ticks
     }
 
+    /// The cgroup that is read.
+    pub(super) fn cgroup(&self) -> Option<&str> {
+        self.sampler.cgroup()
+    }
+
     pub(super) fn missing(&self) -> Vec<Missing> {
         let mut missing = self.sampler.missing();
         missing.extend(self.gpus.missing());
         missing
     }
+}
+
+/// The job's cgroup. A layout that nobody has seen yet costs the cgroup's figures, not the run's.
+fn own_cgroup() -> Option<JobCgroup> {
+    cgroup::locate(std::process::id()).unwrap_or_else(|error| {
+        tracing::warn!(error = %crate::diagnostic::chain(&error).join(": "), "no cgroup is found");
+        None
+    })
 }

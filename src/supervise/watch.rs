@@ -312,7 +312,7 @@ impl Watch {
                 samples: 0,
                 late_ticks: self.sampling.late_ticks(),
             },
-            cgroup: None,
+            cgroup: self.sampling.cgroup().map(str::to_owned),
             gpus: Vec::new(),
             events: Vec::new(),
         };

@@ -4,8 +4,8 @@ use rusqlite::{Row, params};
 
 use super::spool::{damaged, load};
 use super::{NodeId, NodeStore, Safety, Work};
-use crate::job::RunId;
-use crate::record::{Event, Gap, MeasureKey, NodeRecord, RunRecord};
+use crate::job::{JobState, RunId};
+use crate::record::{Event, Gap, MeasureKey, NodeRecord, RunRecord, Status};
 use crate::store::ingest::NODE_OF;
 use crate::store::integer;
 use crate::store::measures::event;
@@ -102,6 +102,7 @@ impl NodeStore {
         self.transact(Safety::PowerLoss, |work| {
             work.fold(node)?;
             work.put_record(node, record)?;
+            work.writer.set_status(&record.key.run_id, &status_of(record))?;
             work.writer.execute("DELETE FROM live WHERE node = ?1", [node.0]).map(drop)
         })?;
         self.tails.remove(&node);
@@ -229,6 +230,23 @@ impl Work<'_> {
         let live = "UPDATE live SET record = ?2 WHERE node = ?1";
         writer.execute(live, params![node.0, text_of(record)])?;
         Ok(())
+    }
+}
+
+/// Where the run stands as far as this node tells: a node daemon asks no scheduler.
+fn status_of(record: &NodeRecord) -> Status {
+    let state = match record.exit {
+        Some(exit) if exit.is_success() => JobState::Completed,
+        Some(_) => JobState::Failed,
+        None => JobState::Unknown,
+    };
+    Status {
+        state,
+        raw_state: None,
+        reason: None,
+        exit: record.exit,
+        started_at_ms: Some(record.started_at_ms),
+        ended_at_ms: record.ended_at_ms,
     }
 }
 

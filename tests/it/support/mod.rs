@@ -1,11 +1,11 @@
 //! What the tests of the command line share: a private place with a cleared environment, fake schedulers, patience.
 
 pub(crate) mod dlrund;
-pub(crate) mod daemon;
 pub(crate) mod env;
 pub(crate) mod fakes;
 pub(crate) mod noisy;
 pub(crate) mod nvml;
+pub(crate) mod stand_in;
 pub(crate) mod wait;
 
 pub(crate) use dlrund::{Dlrund, RawClient};
