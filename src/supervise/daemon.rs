@@ -12,7 +12,7 @@ use crate::client::ClientError;
 use crate::clock::now_ms;
 use crate::diagnostic::chain;
 use crate::job::SchedulerKind;
-use crate::protocol::{Ending, GapHint, Process, RefusalKind, Registered, Registration};
+use crate::protocol::{Ending, GapHint, Measured, Process, RefusalKind, Registered, Registration};
 use crate::record::{EventKind, NodeState, RunRecord};
 
 /// How long the end of a run is the daemon's: what is left of the last patience is the disk's.
@@ -157,9 +157,16 @@ impl Watch {
             return;
         }
         match self.link.update(&self.record(NodeState::Running, None)) {
-            Ok(measured) => self.account.take(measured),
+            Ok(measured) => self.take(measured),
             Err(error) => self.judge(&error),
         }
+    }
+
+    /// Takes the daemon's figures. Where it was away the watcher read, so that the run's series has no hole there.
+    fn take(&mut self, mut measured: Measured) {
+        let slack_ms = u64::try_from(2 * self.interval.as_millis()).unwrap_or(u64::MAX);
+        measured.gaps.retain(|gap| !self.link.covers(gap, slack_ms));
+        self.account.take(measured);
     }
 
     /// Fetches samples where the daemon has them.
@@ -235,7 +242,7 @@ impl Watch {
             cpu_system_us: ended.map_or(0, |ended| ended.cpu_system_us),
         };
         let measured = self.link.end(ending, left(until).min(PATIENCE))?;
-        self.account.take(measured);
+        self.take(measured);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use crate::protocol::{
     Backfill, Collect, Ending, Measured, RefusalKind, Registered, Registration, Request, Response, Segment,
     Update,
 };
-use crate::record::{NodeRecord, Sample, decode_segment, encode_segments};
+use crate::record::{Gap, NodeRecord, Sample, decode_segment, encode_segments};
 use crate::rundir::fitted;
 
 /// How long one question may take, connecting included.
@@ -231,6 +231,15 @@ impl Link {
                 handed.periods.pop_front();
             }
         }
+    }
+
+    /// True for a hole in what the daemon read where the watcher read instead; `slack_ms` is what two of its readings may
+    /// be apart.
+    pub(super) fn covers(&self, gap: &Gap, slack_ms: u64) -> bool {
+        let covers = |(first, last): &(u64, u64)| {
+            gap.from_ms.saturating_add(slack_ms) >= *first && gap.to_ms <= last.saturating_add(slack_ms)
+        };
+        self.handed.periods.iter().any(covers)
     }
 
     /// Hands the daemon samples that it does not have. Returns whether there were any.

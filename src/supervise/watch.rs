@@ -60,7 +60,7 @@ pub(super) struct Watch {
     pub(super) writer: Writer,
     pub(super) host: HostFacts,
     started: Instant,
-    interval: Duration,
+    pub(super) interval: Duration,
     /// Samples of the watcher's own that the writer does not have yet.
     pub(super) pending: Vec<Sample>,
     before: Option<Progress>,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use dlrun::protocol::{
     Collect, Decoder, Hello, Measured, RefusalKind, Registered, Request, Response, Segment, encode,
 };
-use dlrun::record::{Sample, Usage, decode_segment, encode_segments};
+use dlrun::record::{Gap, Sample, Usage, decode_segment, encode_segments};
 
 /// Processes that every sample of the stand-in shows: no run of a test has so many.
 pub(crate) const PROCESSES: u64 = 77;
@@ -54,6 +54,7 @@ struct Run {
     samples: Vec<Sample>,
     acknowledged: Option<u32>,
     is_live: bool,
+    gaps: Vec<Gap>,
 }
 
 impl Run {
@@ -160,6 +161,10 @@ impl StandIn {
 
     /// Another one in its place, which knows what it knew.
     pub(crate) fn again(&self, interval: Duration) -> Self {
+        for run in self.kept().runs.values_mut() {
+            let from_ms = run.made().last().map_or(0, |sample| sample.at_ms);
+            run.gaps.push(Gap { from_ms, to_ms: now_ms(), why: "the stand-in was killed".to_owned() });
+        }
         Self::start_with(&self.path, interval, Manner::Sound, self.kept.clone())
     }
 }
@@ -271,9 +276,15 @@ fn answer(request: &Request, manner: Manner, name: &mut String, kept: &mut Kept)
 
 fn measured(kept: &Kept, name: &str) -> Response {
     let usage = Usage { cpu_user_seconds: Some(CPU_SECONDS), ..Usage::default() };
-    let samples = kept.runs[name].made().count() as u64;
-    let cgroup = Some("/job_7".to_owned());
-    Response::Measured(Box::new(Measured { usage, samples, cgroup, cpu_us: 5, ..Measured::default() }))
+    let run = &kept.runs[name];
+    Response::Measured(Box::new(Measured {
+        usage,
+        gaps: run.gaps.clone(),
+        samples: run.made().count() as u64,
+        cgroup: Some("/job_7".to_owned()),
+        cpu_us: 5,
+        ..Measured::default()
+    }))
 }
 
 fn collect(wish: Collect, run: &mut Run) -> Response {
