@@ -311,6 +311,17 @@ impl Node {
             let message = "this connection has registered a run already";
             return answer(reply, Response::refused(RefusalKind::BadRequest, message));
         }
+        // A client that comes back at the very end finds its command gone; its run is known all the same.
+        let is_it = |watched: &Watched| {
+            watched.key == registration.record.key
+                && watched.uid == peer.uid
+                && watched.command == registration.command
+                && watched.stage == Stage::Live
+        };
+        if let Some(handle) = self.runs.iter().find(|(_, watched)| is_it(watched)).map(|(handle, _)| *handle)
+        {
+            return self.resume(connection, handle, peer, registration, reply);
+        }
         let admitted = match admit(peer, &registration) {
             Ok(admitted) => admitted,
             Err(refusal) => return answer(reply, Response::Refused(refusal)),

@@ -162,10 +162,11 @@ impl Watch {
         }
     }
 
-    /// Takes the daemon's figures. Where it was away the watcher read, so that the run's series has no hole there.
+    /// Takes the daemon's figures. Where it was away the watcher read: the hole in the run's series ends with that.
     fn take(&mut self, mut measured: Measured) {
         let slack_ms = u64::try_from(2 * self.interval.as_millis()).unwrap_or(u64::MAX);
-        measured.gaps.retain(|gap| !self.link.covers(gap, slack_ms));
+        let gaps = measured.gaps.into_iter();
+        measured.gaps = gaps.map(|gap| self.link.what_is_left_of(gap, slack_ms)).collect();
         self.account.take(measured);
     }
 

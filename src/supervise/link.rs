@@ -233,13 +233,20 @@ impl Link {
         }
     }
 
-    /// True for a hole in what the daemon read where the watcher read instead; `slack_ms` is what two of its readings may
-    /// be apart.
-    pub(super) fn covers(&self, gap: &Gap, slack_ms: u64) -> bool {
-        let covers = |(first, last): &(u64, u64)| {
+    /// What is left of a hole in what the daemon read where the watcher read instead: the time until its first sample.
+    /// `slack_ms` is what two of its readings may be apart.
+    pub(super) fn what_is_left_of(&self, gap: Gap, slack_ms: u64) -> Gap {
+        let covers = |(first, last): &&(u64, u64)| {
             gap.from_ms.saturating_add(slack_ms) >= *first && gap.to_ms <= last.saturating_add(slack_ms)
         };
-        self.handed.periods.iter().any(covers)
+        match self.handed.periods.iter().find(covers) {
+            Some((first, _)) => Gap {
+                from_ms: gap.from_ms,
+                to_ms: (*first).clamp(gap.from_ms, gap.to_ms.max(gap.from_ms)),
+                why: format!("{}; the watcher read meanwhile", gap.why),
+            },
+            None => gap,
+        }
     }
 
     /// Hands the daemon samples that it does not have. Returns whether there were any.
