@@ -22,6 +22,8 @@ use crate::store::{Live, LiveRun, NodeId};
 
 /// A wall clock that moved so much against the steady one was set.
 const CLOCK_JUMP_MS: u64 = 500;
+/// What a client may hand in for one run, so that nobody fills the node's disk: days of samples without a daemon.
+const BACKFILL_MAX: usize = 16 << 20;
 /// Room that is left in an answer for what surrounds the runs.
 const ANSWER_ROOM: usize = MAX_MESSAGE_BYTES - 4096;
 
@@ -452,6 +454,11 @@ impl Node {
 
     fn backfill(&mut self, connection: u64, bytes: &[u8], reply: Reply) {
         let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
+        watched.memory.backfilled_bytes = watched.memory.backfilled_bytes.saturating_add(bytes.len());
+        if watched.memory.backfilled_bytes > BACKFILL_MAX {
+            let message = format!("more than {BACKFILL_MAX} bytes of samples were handed in for this run");
+            return answer(reply, Response::refused(RefusalKind::BadRequest, message));
+        }
         let (measured, node) = (Box::new(watched.measured()), watched.node);
         match (decode_segment(bytes), node) {
             (Ok(samples), Some(node)) => {

@@ -38,6 +38,7 @@ pub(super) struct Memory {
     pub(super) late_ticks: u64,
     pub(super) cpu_us: u64,
     pub(super) last_at_ms: u64,
+    pub(super) backfilled_bytes: usize,
     /// A job that no dlrun registered.
     pub(super) foreign: bool,
     /// The daemon was stopped, not killed.
