@@ -10,13 +10,16 @@ use crate::monitor::{
 };
 use crate::protocol::{Ending, Measured, Process, RunView};
 use crate::record::{
-    Event, EventKind, Gap, GpuFacts, GpuUsage, MeasureKey, NodeRecord, NodeState, Sample, Usage,
+    Event, EventKind, Gap, GpuFacts, GpuUsage, MeasureKey, NodeRecord, NodeState, ProcessReading, Sample,
+    Usage,
 };
 use crate::store::NodeId;
 
 /// Gaps and events of a run that are kept; a source of endless trouble must not fill the record.
 const GAPS_KEPT: usize = 500;
 const EVENTS_KEPT: usize = 500;
+/// Events that are told to who looks at a run.
+const EVENTS_TOLD: usize = 10;
 /// How long a run whose command ended may stay without its client's last words.
 const LAST_WORDS: Duration = Duration::from_secs(60);
 
@@ -69,6 +72,8 @@ pub(super) struct Watched {
     sampler: Sampler,
     share: GpuShare,
     last: Option<Sample>,
+    /// The processes as they were last read, and when: for who looks in between.
+    processes: Option<(u64, Vec<ProcessReading>)>,
     ended_at: Option<Instant>,
 }
 
@@ -104,6 +109,7 @@ impl Watched {
             record,
             sampler,
             last: None,
+            processes: None,
             ended_at: None,
         }
     }
@@ -117,6 +123,9 @@ impl Watched {
         }
         self.account(&sample, gpus);
         self.memory.cpu_us += monitor::own_cpu_us().saturating_sub(cpu_before);
+        if !sample.commands.is_empty() {
+            self.processes = Some((sample.at_ms, sample.commands.clone()));
+        }
         self.last = Some(sample.clone());
         sample
     }
@@ -273,9 +282,12 @@ impl Watched {
 
     pub(super) fn view(&self, processes: bool) -> RunView {
         let mut sample = self.last.clone();
-        if let Some(sample) = sample.as_mut().filter(|_| !processes) {
-            sample.commands.clear();
+        let read = self.processes.as_ref().filter(|_| processes);
+        if let Some(sample) = &mut sample {
+            sample.commands = read.map(|(_, commands)| commands.clone()).unwrap_or_default();
         }
+        let events = &self.memory.events;
+        let events = events[events.len().saturating_sub(EVENTS_TOLD)..].to_vec();
         let mut progress = self.record.progress.clone();
         progress.epochs.clear();
         RunView {
@@ -288,6 +300,8 @@ impl Watched {
             usage: self.memory.usage,
             gpus: self.memory.gpus.clone(),
             progress,
+            events,
+            processes_at_ms: read.map(|(at_ms, _)| *at_ms),
         }
     }
 

@@ -257,6 +257,8 @@ fn view() -> RunView {
         usage: usage(),
         gpus: gpus(),
         progress: progress(),
+        events: Vec::new(),
+        processes_at_ms: None,
     }
 }
 
