@@ -44,6 +44,9 @@ pub(crate) enum Verb {
     List(List),
     /// Tell what is known of a run
     Show(Show),
+    /// Show the runs of this node as they are now, with CPU, memory and GPUs
+    #[command(long_about = TOP)]
+    Top(Top),
     /// Print the output of a run
     Logs(Logs),
     /// Wait until runs have ended; the exit code says how
@@ -79,6 +82,7 @@ impl Verb {
             Self::Render(_) => "render",
             Self::List(_) => "list",
             Self::Show(_) => "show",
+            Self::Top(_) => "top",
             Self::Logs(_) => "logs",
             Self::Wait(_) => "wait",
             Self::Cancel(_) => "cancel",
@@ -157,6 +161,29 @@ pub(crate) struct Show {
     /// Ask the scheduler's accounting too (slow)
     #[arg(long)]
     pub(crate) history: bool,
+}
+
+const TOP: &str = "Show the runs of this node as they are now, with CPU, memory and GPUs
+
+What is shown comes from dlrund, the node's daemon. Keys: arrows or j and k choose a run, p shows its processes, s sorts, \
+? tells the rest, q quits. Without a terminal one table is printed. With --json there is one object an interval and line.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// Time between two pictures, 0.1 to 60
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub(crate) interval: f64,
+    /// Only one picture; it takes an interval, since rates need two samples
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Runs of other users too, as far as you may see them: root and a group that the site names
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=60.0).contains(seconds));
+    seconds.ok_or_else(|| "it is a number of seconds between 0.1 and 60".to_owned())
 }
 
 #[derive(Debug, Args)]

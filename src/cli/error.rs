@@ -4,7 +4,9 @@ use std::error::Error as StdError;
 
 use serde_json::{Value, json};
 
+use crate::client::ClientError;
 use crate::diagnostic::{Problem, chain, render_chain, render_problems};
+use crate::protocol::RefusalKind;
 use crate::pyenv::PyenvError;
 use crate::rundir::RunDirError;
 use crate::scheduler::SchedulerError;
@@ -19,7 +21,7 @@ pub(crate) enum Kind {
     JobFile = 65,
     /// Something that was named is not there.
     Missing = 66,
-    /// A scheduler does not answer.
+    /// A scheduler or the node daemon does not answer.
     Unreachable = 69,
     /// dlrun itself failed.
     Internal = 70,
@@ -192,6 +194,18 @@ impl From<PyenvError> for Error {
             }
             _ => (Kind::Missing, None),
         };
+        hinted(kind, error, hint)
+    }
+}
+
+impl From<ClientError> for Error {
+    fn from(error: ClientError) -> Self {
+        let kind = match error.refusal() {
+            Some(RefusalKind::NotPermitted) => Kind::NotPermitted,
+            Some(RefusalKind::Busy) => Kind::TryAgain,
+            _ => Kind::Unreachable,
+        };
+        let hint = error.hint();
         hinted(kind, error, hint)
     }
 }

@@ -11,6 +11,7 @@ mod progress;
 mod session;
 mod summary;
 mod table;
+mod top;
 mod track;
 mod when;
 
@@ -66,6 +67,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Render(args) => commands::render::run(&session(args.job.scheduler.as_deref())?, args),
         Verb::List(args) => commands::list::run(&session(None)?, args),
         Verb::Show(args) => commands::show::run(&session(None)?, args),
+        Verb::Top(args) => commands::top::run(&session(None)?, args),
         Verb::Logs(args) => commands::logs::run(&session(None)?, args),
         Verb::Wait(args) => commands::wait::run(&session(None)?, args),
         Verb::Cancel(args) => commands::cancel::run(&session(None)?, args),

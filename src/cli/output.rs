@@ -17,6 +17,8 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     /// Colour on standard error.
     pub(crate) colour: bool,
+    /// `NO_COLOR` is not set.
+    may_colour: bool,
     /// Standard error is a terminal that can redraw a line.
     pub(crate) lively: bool,
 }
@@ -27,7 +29,12 @@ impl Output {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let lively = io::stderr().is_terminal() && !dumb;
-        Self { json, colour: lively && !no_colour, lively: lively && !json }
+        Self { json, colour: lively && !no_colour, may_colour: !no_colour, lively: lively && !json }
+    }
+
+    /// True where a terminal that is drawn on may have colours.
+    pub(crate) fn is_colourful(&self) -> bool {
+        self.may_colour
     }
 
     /// Prints the result: `text` for people, `value` for programs. A reader that went away is no error.

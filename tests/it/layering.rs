@@ -59,6 +59,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("clap_mangen", &["cli"]),
     ("comfy_table", &["cli"]),
     ("indicatif", &["cli"]),
+    ("ratatui_core", &["cli"]),
+    ("crossterm", &["cli"]),
     ("annotate_snippets", &["diagnostic"]),
     ("tracing_subscriber", &["logging"]),
     ("rusqlite", &["store"]),

@@ -14,6 +14,7 @@ mod cli_plan;
 mod cli_render;
 mod cli_show;
 mod cli_submit;
+mod cli_top;
 mod cli_wait;
 mod client;
 mod daemon;

@@ -12,4 +12,5 @@ pub(crate) mod plan;
 pub(crate) mod render;
 pub(crate) mod show;
 pub(crate) mod submit;
+pub(crate) mod top;
 pub(crate) mod wait;

@@ -6,12 +6,14 @@ pub(crate) mod fakes;
 pub(crate) mod noisy;
 pub(crate) mod nvml;
 pub(crate) mod stand_in;
+pub(crate) mod scripted;
 pub(crate) mod wait;
 
 pub(crate) use dlrund::{Dlrund, RawClient};
 pub(crate) use env::{DLRUN, Done, TestEnv, python};
 pub(crate) use fakes::Fake;
 pub(crate) use nvml::FakeNvml;
+pub(crate) use scripted::Scripted;
 pub(crate) use wait::{wait_for, wait_for_some};
 
 /// Says on standard error that a test did nothing, and why.

@@ -1,0 +1,59 @@
+//! Figures and names in few letters.
+
+use crate::diagnostic::printable;
+use crate::units::Bytes;
+
+/// What is not known.
+pub(super) const UNKNOWN: &str = "-";
+
+/// Text from outside on one line, which cannot drive the terminal.
+pub(super) fn one_line(text: &str) -> String {
+    printable(text).replace(['\n', '\t'], " ")
+}
+
+pub(super) fn bytes(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| UNKNOWN.to_owned(), |bytes| Bytes(bytes).to_string())
+}
+
+/// A number of CPUs in percent of one.
+pub(super) fn cpu_percent(cpus: Option<f64>) -> String {
+    cpus.map_or_else(|| UNKNOWN.to_owned(), |cpus| format!("{:.0}", cpus * 100.0))
+}
+
+pub(super) fn percent(percent: Option<f64>) -> String {
+    percent.map_or_else(|| UNKNOWN.to_owned(), |percent| format!("{percent:.0}%"))
+}
+
+/// Microseconds in a second as a share of the time.
+pub(super) fn share(us_per_second: Option<u64>) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "about a million")]
+    us_per_second.map(|us| us as f64 / 1e4)
+}
+
+/// A duration as a clock shows it: `4:05`, `3:20:05`, `2d 03h`.
+pub(super) fn clock(ms: u64) -> String {
+    let seconds = ms / 1000;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes}:{:02}", seconds % 60),
+        (0, _) => format!("{hours}:{minutes:02}:{:02}", seconds % 60),
+        _ => format!("{days}d {hours:02}h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        for (seconds, text) in [(5, "0:05"), (245, "4:05"), (12_005, "3:20:05"), (183_600, "2d 03h")] {
+            assert_eq!(clock(seconds * 1000), text);
+        }
+    }
+
+    #[test]
+    fn text_from_outside_stays_on_its_line() {
+        assert_eq!(one_line("a\u{1b}[31m\nb\tc\u{9b}"), "a\u{fffd}[31m b c\u{fffd}");
+    }
+}
