@@ -53,6 +53,8 @@ pub(crate) enum Verb {
     Wait(Wait),
     /// Cancel runs
     Cancel(Cancel),
+    /// Tell what works here and what does not; exit code 78 where something fails
+    Doctor,
     /// Show the settings
     Config(ConfigArgs),
     /// Print the completion script of a shell
@@ -86,6 +88,7 @@ impl Verb {
             Self::Logs(_) => "logs",
             Self::Wait(_) => "wait",
             Self::Cancel(_) => "cancel",
+            Self::Doctor => "doctor",
             Self::Config(_) => "config",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",

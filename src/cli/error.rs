@@ -91,6 +91,16 @@ impl Error {
         self
     }
 
+    /// The error with its causes, on one line.
+    pub(crate) fn message(&self) -> String {
+        chain(self.source.as_ref()).join(": ")
+    }
+
+    /// The user's next steps.
+    pub(crate) fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
     /// The error for people.
     pub(crate) fn render(&self, colour: bool) -> String {
         let mut shown = String::new();
@@ -106,7 +116,7 @@ impl Error {
         let mut error = json!({
             "kind": self.kind.word(),
             "exit_code": self.kind as i32,
-            "message": chain(self.source.as_ref()).join(": "),
+            "message": self.message(),
             "hints": self.hints,
         });
         if let Some(faults) = &self.faults {

@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod doctor;
 mod error;
 mod interrupt;
 mod load;
@@ -71,6 +72,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Logs(args) => commands::logs::run(&session(None)?, args),
         Verb::Wait(args) => commands::wait::run(&session(None)?, args),
         Verb::Cancel(args) => commands::cancel::run(&session(None)?, args),
+        Verb::Doctor => commands::doctor::run(&session(None)?),
         Verb::Config(args) => match args.verb {
             ConfigVerb::Show => commands::config::run(&session(None)?),
         },

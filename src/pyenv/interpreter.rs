@@ -36,6 +36,17 @@ pub(super) fn find(asked: Option<&Path>) -> Result<Interpreter, PyenvError> {
     Ok(Interpreter { path, modified_ns, size_bytes: about.size() })
 }
 
+/// The interpreter with which an environment would be made (default: the first `python3` in `PATH`), without symbolic
+/// links, and its version.
+///
+/// # Errors
+/// [`PyenvError::NoInterpreter`], [`PyenvError::Interpreter`], [`PyenvError::TooOld`].
+pub fn interpreter(asked: Option<&Path>) -> Result<(PathBuf, String), PyenvError> {
+    let found = find(asked)?;
+    let version = version(&found.path)?;
+    Ok((found.path, version))
+}
+
 /// Follows symbolic links, and scripts such as those that pyenv and asdf put into `PATH`: what a script starts depends
 /// on the directory and the environment, so it is asked. Only then does a known environment cost a start of Python.
 fn resolved(found: &Path) -> Result<PathBuf, PyenvError> {

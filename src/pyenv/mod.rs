@@ -23,5 +23,6 @@ mod requirements;
 
 pub use failure::PyenvError;
 pub use inspect::{EnvFacts, inspect};
+pub use interpreter::interpreter;
 pub use lock::Owner;
 pub use prepare::{Progress, prepare};

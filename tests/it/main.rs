@@ -6,6 +6,7 @@ mod cli_cancel;
 mod cli_check;
 mod cli_completions;
 mod cli_config;
+mod cli_doctor;
 mod cli_exec;
 mod cli_list;
 mod cli_logs;

@@ -4,6 +4,7 @@ pub(crate) mod cancel;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod list;
 pub(crate) mod logs;

@@ -1,0 +1,109 @@
+//! Whether the GPUs of this machine can be read.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::Finding;
+use crate::monitor::{GpuCondition, GpuReport, GpuState, GpuWatch, WatchPace, gpu_driver_present};
+
+const CHECK: &str = "gpus";
+/// How long a driver may take: one that is not kept loaded needs seconds.
+const PATIENCE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Opens the driver, in a thread that may hang.
+pub(super) fn look(library: Option<&Path>) -> Finding {
+    if library.is_none() && !gpu_driver_present(Path::new("/")) {
+        return Finding::ok(CHECK, "no NVIDIA driver is loaded here");
+    }
+    let watch = GpuWatch::nvidia(library.map(Path::to_owned), WatchPace::default());
+    let latest = Instant::now() + PATIENCE;
+    // That the driver has not answered yet is what every watch says at first.
+    let first = watch.latest().missing;
+    loop {
+        let report = watch.latest();
+        let waits = report.gpus.iter().any(|gpu| gpu.condition == GpuCondition::Waiting);
+        let answered = report.missing.is_none() || report.missing != first;
+        if (answered && !waits) || Instant::now() >= latest {
+            return of_report(&report);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn of_report(report: &GpuReport) -> Finding {
+    if let Some(missing) = &report.missing {
+        return Finding::warning(CHECK, missing, "`nvidia-smi` tells more; GPUs are not measured");
+    }
+    let is_well = |gpu: &&GpuState| gpu.condition == GpuCondition::Fresh;
+    let (well, ill): (Vec<_>, Vec<_>) = report.gpus.iter().partition(is_well);
+    if !ill.is_empty() {
+        let text: Vec<String> = ill.iter().map(|gpu| format!("{} {}", gpu.facts.uuid, state(gpu))).collect();
+        return Finding::problem(
+            CHECK,
+            text.join(", "),
+            "`nvidia-smi` tells more; the node may need a restart",
+        );
+    }
+    let whole: Vec<_> = well.iter().filter(|gpu| gpu.facts.parent.is_none()).collect();
+    let slices = well.len() - whole.len();
+    let Some(first) = whole.first() else { return Finding::ok(CHECK, "the driver shows no GPU") };
+    let driver =
+        first.facts.driver.as_deref().map(|version| format!(", driver {version}")).unwrap_or_default();
+    let slices = if slices > 0 { format!(", {slices} MIG slices") } else { String::new() };
+    Finding::ok(CHECK, format!("{} x {}{slices}{driver}", whole.len(), first.facts.name))
+}
+
+fn state(gpu: &GpuState) -> &'static str {
+    match gpu.condition {
+        GpuCondition::Waiting | GpuCondition::Stale { .. } => "gives no answer",
+        GpuCondition::Lost { .. } => "is lost",
+        GpuCondition::Fresh => "answers",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::cli::doctor::Level;
+    use crate::record::GpuFacts;
+
+    fn gpu(uuid: &str, parent: Option<&str>, condition: GpuCondition) -> GpuState {
+        let facts = GpuFacts {
+            uuid: uuid.into(),
+            name: "NVIDIA H200".into(),
+            parent: parent.map(str::to_owned),
+            driver: Some("580.1".into()),
+            ..GpuFacts::default()
+        };
+        GpuState { facts: Arc::new(facts), last: None, at_ms: None, condition }
+    }
+
+    #[test]
+    fn gpus_are_counted_and_what_is_ill_is_named() {
+        let fresh = GpuCondition::Fresh;
+        let mut gpus =
+            vec![gpu("GPU-1", None, fresh), gpu("MIG-1", Some("GPU-1"), fresh), gpu("GPU-2", None, fresh)];
+        let report = |gpus: &[GpuState]| of_report(&GpuReport { gpus: gpus.to_vec(), missing: None });
+        let well = report(&gpus);
+        assert_eq!(well, Finding::ok(CHECK, "2 x NVIDIA H200, 1 MIG slices, driver 580.1"));
+        gpus.push(gpu("GPU-3", None, GpuCondition::Lost { since_ms: 1 }));
+        gpus.push(gpu("GPU-4", None, GpuCondition::Waiting));
+        let ill = report(&gpus);
+        assert_eq!((ill.level, ill.text.as_str()), (Level::Problem, "GPU-3 is lost, GPU-4 gives no answer"));
+        let missing = of_report(&GpuReport { gpus: Vec::new(), missing: Some("no driver".into()) });
+        assert_eq!((missing.level, missing.text.as_str()), (Level::Warning, "no driver"));
+        assert_eq!(report(&[]).level, Level::Ok);
+    }
+
+    #[test]
+    fn a_library_that_is_none_is_told_without_waiting_long() {
+        let begun = Instant::now();
+        let found = look(Some(Path::new("/nonexistent/libnvidia-ml.so.1")));
+        assert_eq!(found.level, Level::Warning, "{found:?}");
+        assert!(found.text.contains("/nonexistent/libnvidia-ml.so.1"), "{found:?}");
+        assert!(begun.elapsed() < PATIENCE);
+    }
+}
