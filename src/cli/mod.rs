@@ -12,6 +12,7 @@ mod progress;
 mod session;
 mod summary;
 mod table;
+mod telemetry;
 mod top;
 mod track;
 mod when;

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use super::table::{rendered, table};
+use super::telemetry;
 use super::track::Tracked;
 use super::when::{ago, local_time, seconds_between};
+use crate::diagnostic::printable;
 use crate::job::JobState;
 use crate::record::{EpochSummary, ExitStatus, Missing, NodeRecord, NodeState, Usage, summarise_epochs};
 use crate::rundir::StateDir;
@@ -91,12 +93,14 @@ pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
     }
     timing_rows(tracked, &mut row);
     usage_rows(tracked, &mut row);
+    telemetry::rows(&usage(tracked), &reading.outcome.nodes, &mut row);
     node_rows(tracked, &mut row);
     if let Some(output) = &record.output {
         row("output", output.clone());
     }
     row("records", state.path().join("runs").join(record.run_id.as_str()).display().to_string());
-    rendered(table) + &remarks(tracked)
+    // Much of it was said by others: the job's output, the driver, the kernel.
+    printable(&(rendered(table) + &remarks(tracked)))
 }
 
 fn state_text(tracked: &Tracked) -> String {

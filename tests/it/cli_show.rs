@@ -128,3 +128,41 @@ fn control_characters_in_names_from_outside_do_not_reach_the_terminal() {
     let done = env.dlrun(["show", "\u{1b}[31mred"]).run().code(66);
     let _ = done.never_says("\u{1b}");
 }
+
+#[test]
+fn what_the_node_daemon_measured_is_shown() {
+    let env = TestEnv::new();
+    let id = ran(&env, "measured", "true");
+    let node = fs::read_dir(env.run_dir(&id).join("0.0"))
+        .expect("an attempt")
+        .map(|entry| entry.expect("entry").path())
+        .find(|path| path.is_dir())
+        .expect("a node");
+    let path = node.join("record.json");
+    let mut record: serde_json::Value =
+        serde_json::from_slice(&fs::read(&path).expect("a record")).expect("JSON");
+    record["cgroup"] = "/slurm/uid_1000/job_4711".into();
+    record["usage"]["cpu_throttled_seconds"] = 2.5.into();
+    record["usage"]["mem_oom_kills"] = 1.into();
+    record["events"] = serde_json::json!([
+        { "at_ms": 1_763_650_000_000_u64, "kind": "oom_kill", "detail": "bad \u{1b}[31m detail" },
+    ]);
+    record["gpus"] = serde_json::json!([{
+        "uuid": "GPU-1", "name": "NVIDIA H200", "minor": 0, "readings": 9, "utilisation_mean_percent": 50.0,
+        "mem_peak_bytes": 1 << 30, "energy_joules": 700.0, "throttled_seconds": 0.0, "idle_seconds": 0.0,
+        "xid_errors": 1, "pci_bus_id": null, "mem_total_bytes": null, "power_limit_watts": null,
+        "sm_clock_max_mhz": null, "mig": null, "parent": null, "driver": null, "power_mean_watts": null,
+        "temperature_peak_celsius": null, "sm_clock_mean_mhz": null,
+    }]);
+    fs::write(&path, record.to_string()).expect("ours");
+    let done = env.dlrun(["show", &id]).run().code(0);
+    let done = done.says("NVIDIA H200 (0), 50% busy on average, 1GiB at most, 700 J, 1 XID errors\n");
+    let done = done.says("kept it from running for 2.50 s").says("1, by the kernel for want of memory");
+    let done = done.says("/slurm/uid_1000/job_4711").says("2025-11-20 14:46:40 oom_kill: bad ");
+    let _ = done.never_says("\u{1b}");
+    let shown = env.show(&id);
+    assert_eq!(shown["nodes"][0]["gpus"][0]["energy_joules"], 700.0);
+    assert_eq!(shown["nodes"][0]["events"][0]["kind"], "oom_kill");
+    assert_eq!(shown["nodes"][0]["cgroup"], "/slurm/uid_1000/job_4711");
+    assert_eq!(shown["summary"]["usage"]["mem_oom_kills"], 1);
+}
