@@ -5,8 +5,8 @@ pub(crate) mod env;
 pub(crate) mod fakes;
 pub(crate) mod noisy;
 pub(crate) mod nvml;
-pub(crate) mod stand_in;
 pub(crate) mod scripted;
+pub(crate) mod stand_in;
 pub(crate) mod wait;
 
 pub(crate) use dlrund::{Dlrund, RawClient};
