@@ -262,8 +262,7 @@ impl Sampler {
                 *name == column && (*group != Group::Cpu || baseline.cpu_is_of_cgroup)
             };
             let Some((_, group)) = CGROUP_COLUMNS.iter().find(is_it) else { return node.why_missing(column) };
-            let of_cgroup = cgroup.as_ref().map(|cgroup| cgroup.why_missing(*group));
-            of_cgroup
+            cgroup.as_ref().map(|cgroup| cgroup.why_missing(*group))
         });
         sample
     }
