@@ -16,6 +16,8 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 const NAME_BYTES: usize = 15;
 /// Longer than any `stat`, and than `status` up to the lines that are read.
 const BUFFER_BYTES: usize = 8192;
+/// Longer than any `stat`: 52 numbers of at most 20 digits, and a name.
+const STAT_BYTES: usize = 2048;
 
 /// What is read of `/proc/PID/stat`, in the kernel's units: clock ticks and pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,10 +230,19 @@ impl ProcDir {
     }
 
     fn read<T>(&mut self, file: &File, parse: fn(&[u8]) -> Option<T>) -> io::Result<T> {
-        let length = file.read_at(&mut self.buffer, 0)?;
-        let text = self.buffer.get(..length).unwrap_or_default();
-        parse(text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it lacks what is looked for"))
+        read_into(file, &mut self.buffer, parse)
     }
+}
+
+/// Reads a kept `stat` again where there is no buffer at hand.
+pub(super) fn read_stat(file: &File) -> io::Result<Stat> {
+    read_into(file, &mut [0; STAT_BYTES], parse_stat)
+}
+
+fn read_into<T>(file: &File, buffer: &mut [u8], parse: fn(&[u8]) -> Option<T>) -> io::Result<T> {
+    let length = file.read_at(buffer, 0)?;
+    let text = buffer.get(..length).unwrap_or_default();
+    parse(text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it lacks what is looked for"))
 }
 
 /// True where an error says that the process is no more.

@@ -20,11 +20,15 @@ use crate::record::{Missing, Sample};
 /// A tick that comes early by this share of the interval is still taken for one, so that jitter does not cost a whole
 /// tick.
 const EARLY_SHARE: u64 = 10;
+/// Between two readings of shared memory at least, in milliseconds: for `status` the kernel walks more than for all other
+/// files of a process together.
+const SHMEM_INTERVAL_MS: u64 = 5000;
 
 /// How a run is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SamplerOptions {
-    /// Between two readings of what is costly: process by process, I/O and shared memory. Zero: with every sample.
+    /// Between two readings of what is costly: process by process, and I/O. Zero: with every sample. Shared memory, which
+    /// costs most, is read so often too, but not more often than every 5 s.
     pub process_interval: Duration,
 }
 
@@ -40,7 +44,7 @@ impl Default for SamplerOptions {
 /// |---|---|---|
 /// | `cpu_user_us`, `cpu_system_us` | `/proc/PID/stat`, own times and those of children waited for, plus the supervisor's children; every sample | v2 `cpu.stat`; v1 `cpuacct.usage`, split as `cpuacct.stat` is |
 /// | `mem_rss_bytes`, `processes`, `threads` | `/proc/PID/stat`, ended processes left out; every sample | the same for all processes in the cgroup, every 5 s |
-/// | `mem_shmem_bytes` | `RssShmem` of `/proc/PID/status` (Linux 4.5); every 5 s | `memory.stat` |
+/// | `mem_shmem_bytes` | `RssShmem` of `/proc/PID/status` (Linux 4.5); every 5 s, not more often | `memory.stat` |
 /// | `io_read_bytes`, `io_write_bytes` | `/proc/PID/io`, the supervisor's from the start of the sampler; every 5 s | the larger of that and of v2 `io.stat`, v1 `blkio.throttle.io_service_bytes_recursive` |
 /// | `mem_anon_bytes`, `mem_file_bytes` | none | `memory.stat`; v1 `total_rss`, `total_cache` |
 /// | `mem_peak_bytes` | none | v2 `memory.peak`; v1 `memory.max_usage_in_bytes` |
@@ -71,6 +75,7 @@ pub struct Sampler {
     interval_ms: u64,
     baseline: Baseline,
     slow_at_ms: Option<u64>,
+    shmem_at_ms: Option<u64>,
     had_root: bool,
     pids: Vec<u32>,
     columns: Columns,
@@ -161,6 +166,7 @@ impl Sampler {
             interval_ms: u64::try_from(options.process_interval.as_millis()).unwrap_or(u64::MAX),
             baseline: Baseline::default(),
             slow_at_ms: None,
+            shmem_at_ms: None,
             had_root: false,
             pids: Vec::new(),
             columns: Columns::new(),
@@ -249,7 +255,9 @@ impl Sampler {
         if let Some(reading) = &reading {
             self.put_cgroup(&mut sample, reading);
         }
-        if is_slow && sample.mem_shmem_bytes.is_none() {
+        let is_shmem_due = all || has_root_ended || is_due_after(self.shmem_at_ms, now_ms, SHMEM_INTERVAL_MS);
+        if is_slow && is_shmem_due && sample.mem_shmem_bytes.is_none() {
+            self.shmem_at_ms = Some(now_ms);
             match self.tree.read_shmem_bytes() {
                 Ok(bytes) => sample.mem_shmem_bytes = Some(bytes),
                 Err(why) => self.columns.note_failure(&SHMEM_COLUMNS, &why),
@@ -268,9 +276,7 @@ impl Sampler {
     }
 
     fn is_due(&self, now_ms: u64) -> bool {
-        // A clock that was set back makes it due too.
-        let since = self.slow_at_ms.and_then(|last| now_ms.checked_sub(last));
-        since.is_none_or(|since| since >= self.interval_ms - self.interval_ms / EARLY_SHARE)
+        is_due_after(self.slow_at_ms, now_ms, self.interval_ms)
     }
 
     /// Decides on the sources and takes the baseline: what the cgroup and its processes have counted by now, but for what
@@ -381,6 +387,13 @@ impl Sampler {
     }
 }
 
+/// True where the time since `last` is over.
+fn is_due_after(last: Option<u64>, now_ms: u64, interval_ms: u64) -> bool {
+    // A clock that was set back makes it due too.
+    let since = last.and_then(|last| now_ms.checked_sub(last));
+    since.is_none_or(|since| since >= interval_ms - interval_ms / EARLY_SHARE)
+}
+
 /// The larger of two accounts. Where the processes were not due, the cgroup's stands only if it is beyond what was said
 /// of the processes before.
 fn larger(of_processes: Option<u64>, of_cgroup: Option<u64>, before: Option<u64>) -> Option<u64> {
@@ -468,6 +481,27 @@ mod tests {
         assert_eq!(has(sampler.sample(1500)), (true, false));
         assert_eq!(has(sampler.sample(2500)), no);
         assert_eq!(sampler.missing(), []);
+    }
+
+    #[test]
+    fn shared_memory_is_read_every_five_seconds_at_most() {
+        let proc = FakeProc::new();
+        proc.put(ROOT);
+        proc.put_io(100, 7, 9);
+        proc.write(100, "status", "RssShmem:\t4 kB\n");
+        let root = TreeRoot {
+            pid: 100,
+            start_time_ticks: 1000,
+            process_group: 100,
+            supervisor: None,
+            exclude: vec![],
+        };
+        let options = SamplerOptions { process_interval: Duration::ZERO };
+        let mut sampler = Sampler::of_job_in(proc.path(), root, None, options);
+        let has = |sample: Sample| (sample.io_read_bytes.is_some(), sample.mem_shmem_bytes.is_some());
+        let ticks = [1000, 2000, 5400, 5600, 6600].map(|now| has(sampler.sample(now)));
+        assert_eq!(ticks, [(true, true), (true, false), (true, false), (true, true), (true, false)]);
+        assert_eq!(has(sampler.sample_all(7000)), (true, true));
     }
 
     #[test]

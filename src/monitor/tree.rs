@@ -14,7 +14,7 @@ use std::path::Path;
 
 use nix::sys::resource::{Resource, getrlimit};
 
-use super::process::{CpuTicks, Io, ProcDir, Stat, is_gone};
+use super::process::{CpuTicks, Io, ProcDir, Stat, is_gone, read_stat};
 
 /// Ticks after which a process that was no member is looked at again: it may have changed its group, or its pid may
 /// have passed on unseen. The looks are spread over the ticks.
@@ -422,8 +422,12 @@ impl Tree {
 
     /// True while the root runs, asked now. False for a zombie.
     pub(super) fn is_root_alive(&self) -> bool {
-        let stat = ProcDir::new(self.proc.path()).stat(self.root.pid);
-        stat.is_ok_and(|(stat, _)| self.is_root(&stat) && !stat.is_ended())
+        let mut kept = self.members.iter().filter(|member| self.is_root(&member.stat));
+        let stat = match kept.find_map(|member| member.file.as_ref()) {
+            Some(file) => read_stat(file),
+            None => ProcDir::new(self.proc.path()).stat(self.root.pid).map(|(stat, _)| stat),
+        };
+        stat.is_ok_and(|stat| self.is_root(&stat) && !stat.is_ended())
     }
 
     /// True where the last reading had the root running.
