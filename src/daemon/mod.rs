@@ -23,6 +23,7 @@ mod recorder;
 mod scrape;
 mod serve;
 mod start;
+mod ticks;
 mod watched;
 
 pub use start::start;

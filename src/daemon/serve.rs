@@ -20,6 +20,7 @@ use super::node::{Node, Options};
 use super::peer::Peer;
 use super::recorder::{Notice, Recorder};
 use super::scrape;
+use super::ticks::Ticks;
 use crate::config::DaemonSettings;
 use crate::filesystem::Kind;
 use crate::monitor::{GpuWatch, WatchPace, gpu_driver_present};
@@ -143,7 +144,8 @@ impl Daemon {
         let (mut term, mut int) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
         let (asked, mut requests) = mpsc::channel(REQUESTS);
         let mut doorkeeper = Doorkeeper::new(&self.settings, self.read_group, asked);
-        let mut ticks = every(self.settings.interval());
+        let ticks = Ticks::every(self.settings.interval());
+        let mut ticks = ticks.map_err(|source| DaemonError::System { what: "a timer", source })?;
         let mut retention = every(RETAIN_EVERY);
         let mut discovery = every(self.settings.process_interval());
         let mut textfile = every(TEXTFILE_EVERY);
@@ -157,10 +159,7 @@ impl Daemon {
                 biased;
                 _ = term.recv() => break,
                 _ = int.recv() => break,
-                due = ticks.tick() => {
-                    let is_late = due.elapsed() > self.settings.interval() / 2;
-                    self.node.tick(is_late);
-                }
+                late = ticks.next() => self.node.tick(late > self.settings.interval() / 2),
                 _ = watchdog.tick() => if self.node.is_sound() { tell(&[NotifyState::Watchdog]) },
                 Some(notice) = self.notices.recv() => self.node.notice(notice),
                 Some(asked) = requests.recv() => {
