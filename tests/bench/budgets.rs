@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench                     every row
-//! cargo bench -- submit list      some of them: help render submit watch list store package
+//! cargo bench -- submit list      some of them: help render submit watch list store daemon package
 //! cargo bench -- --long           more repetitions, longer trainings
 //! cargo bench -- --json           one JSON object instead of the table
 //! ```
@@ -11,10 +11,18 @@
 //! both sides. Nothing fails here: the program says which budgets are met and exits with 0.
 
 mod busy;
+mod daemon;
+mod dlrund;
+mod enclosure;
+mod family;
+mod floor;
 mod list;
 mod measure;
 #[path = "../it/support/noisy.rs"]
 mod noisy;
+#[path = "../it/support/nvml.rs"]
+#[expect(dead_code, reason = "the tests use more of it")]
+mod nvml;
 mod package;
 mod report;
 mod site;
@@ -47,20 +55,24 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 7] = [
+const TOPICS: [(&str, Topic); 8] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
     ("watch", watch::rows),
     ("list", list::rows),
     ("store", store::rows),
+    ("daemon", daemon::rows),
     ("package", package::rows),
 ];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|first| first == busy::VERB) {
-        return busy::run(&arguments[1..]);
+    match arguments.first().map(String::as_str) {
+        Some(busy::VERB) => return busy::run(&arguments[1..]),
+        Some(floor::VERB) => return floor::run(&arguments[1..]),
+        Some(verb) if family::VERBS.contains(&verb) => return family::run(verb, &arguments[1..]),
+        _ => {}
     }
     let asked = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let effort = Effort { long: asked("--long") };

@@ -83,7 +83,7 @@ fn make_runs(site: &Site) -> Result<String, Box<dyn Error>> {
             _ => Stands::Pending,
         };
         let submitted_at_ms = now_ms - u64::from(LIVE + KNOWN - number) * MINUTE_MS;
-        let record = record(number, submitted_at_ms, site.path(""));
+        let record = run_record(number, submitted_at_ms, site.path(""));
         let dir = runs.join(record.run_id.as_str());
         fs::create_dir_all(&dir)?;
         fs::write(dir.join("run.json"), serde_json::to_vec_pretty(&record)?)?;
@@ -101,7 +101,8 @@ fn make_runs(site: &Site) -> Result<String, Box<dyn Error>> {
     Ok(queue)
 }
 
-fn record(number: u32, submitted_at_ms: u64, workdir: std::path::PathBuf) -> RunRecord {
+/// The run of a number.
+pub(crate) fn run_record(number: u32, submitted_at_ms: u64, workdir: std::path::PathBuf) -> RunRecord {
     let mut bits = [0; 10];
     // Spread over all ids, as random ones are.
     bits[..4].copy_from_slice(&number.wrapping_mul(2_654_435_761).to_be_bytes());
@@ -133,7 +134,22 @@ fn write_attempt(dir: &Path, record: &RunRecord, stands: Stands) -> Result<(), B
     if over {
         fs::write(dir.join("end.json"), mark(started_at_ms + MINUTE_MS, "0"))?;
     }
-    let measured = NodeRecord {
+    let (state, ended_at_ms) =
+        if over { (NodeState::Ended, Some(started_at_ms + MINUTE_MS)) } else { (NodeState::Running, None) };
+    let mut measured = node_record(record, state, started_at_ms, ended_at_ms);
+    measured.updated_at_ms = started_at_ms + MINUTE_MS;
+    measured.progress = twenty_epochs();
+    Ok(fs::write(node.join("record.json"), serde_json::to_vec(&measured)?)?)
+}
+
+/// What was measured of a run on its only node: nothing so far.
+pub(crate) fn node_record(
+    record: &RunRecord,
+    state: NodeState,
+    started_at_ms: u64,
+    ended_at_ms: Option<u64>,
+) -> NodeRecord {
+    NodeRecord {
         format: NodeRecord::FORMAT,
         key: MeasureKey {
             run_id: record.run_id.clone(),
@@ -143,15 +159,15 @@ fn write_attempt(dir: &Path, record: &RunRecord, stands: Stands) -> Result<(), B
             step: 0,
         },
         job_id: record.job_id.clone(),
-        state: if over { NodeState::Ended } else { NodeState::Running },
+        state,
         started_at_ms,
-        ended_at_ms: over.then_some(started_at_ms + MINUTE_MS),
-        updated_at_ms: started_at_ms + MINUTE_MS,
-        exit: over.then_some(ExitStatus::Code(0)),
+        ended_at_ms,
+        updated_at_ms: ended_at_ms.unwrap_or(started_at_ms),
+        exit: ended_at_ms.map(|_| ExitStatus::Code(0)),
         output: record.output.clone(),
         host: HostFacts::default(),
         usage: Usage::default(),
-        progress: twenty_epochs(),
+        progress: Progress::default(),
         segments: 0,
         gaps: vec![],
         missing: vec![],
@@ -159,8 +175,7 @@ fn write_attempt(dir: &Path, record: &RunRecord, stands: Stands) -> Result<(), B
         cgroup: None,
         gpus: Vec::new(),
         events: Vec::new(),
-    };
-    Ok(fs::write(node.join("record.json"), serde_json::to_vec(&measured)?)?)
+    }
 }
 
 fn mark(at_ms: u64, exit_code: &str) -> String {

@@ -102,6 +102,11 @@ fn places_outside(count: usize) -> usize {
     heads
 }
 
+/// Bytes as MiB.
+pub(crate) fn mib(bytes: u64) -> f64 {
+    usize::try_from(bytes).map_or(f64::NAN, number) / 1_048_576.0
+}
+
 #[expect(clippy::cast_precision_loss, reason = "counts are small, and bytes need no last digit")]
 pub(crate) fn number(count: usize) -> f64 {
     count as f64
