@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench                     every row
-//! cargo bench -- submit list      some of them: help render submit watch list store daemon package
+//! cargo bench -- submit list      some of them: help render submit watch list store daemon lasting clients package
 //! cargo bench -- --long           more repetitions, longer trainings
 //! cargo bench -- --json           one JSON object instead of the table
 //! ```
@@ -55,14 +55,16 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 8] = [
+const TOPICS: [(&str, Topic); 10] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
     ("watch", watch::rows),
     ("list", list::rows),
     ("store", store::rows),
-    ("daemon", daemon::rows),
+    ("daemon", daemon::cpu),
+    ("lasting", daemon::lasting),
+    ("clients", daemon::clients),
     ("package", package::rows),
 ];
 

@@ -21,8 +21,8 @@ use crate::site::Site;
 /// Processes of the run that is watched.
 const PROCESSES: usize = 64;
 
-/// All rows.
-pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
+/// CPU time, of a run with a cgroup of its own and of one without.
+pub(crate) fn cpu(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let mut rows = Vec::new();
     for (kind, name) in [("in its cgroup", "slurm_budgets"), ("as a process tree", "budgets")] {
         let measured = match enclosure(name) {
@@ -34,9 +34,6 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
             vec![Row::not_measured("daemon", &format!("{PROCESSES} processes {kind}"), error.to_string())]
         }));
     }
-    rows.extend(lasting_rows(effort)?);
-    rows.extend(registration_rows(effort)?);
-    rows.extend(crate::watch::rows_with_daemon(effort)?);
     Ok(rows)
 }
 
@@ -151,7 +148,7 @@ struct Lasted {
 }
 
 /// A hundred milliseconds between two samples: memory, disk and punctuality.
-fn lasting_rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
+pub(crate) fn lasting(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let ticks = effort.of(300, 10_000);
     let gpus: String = gpu_uuids().iter().zip(0..).map(|(uuid, minor)| gpu(uuid, minor)).collect();
     let fake = FakeNvml::new(&gpus);
@@ -165,12 +162,12 @@ fn lasting_rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     {
         let [early, late] = lasted.rss_bytes.map(mib);
         rows.push(
-            Row::budget("daemon", &format!("{PROCESSES} processes: {what}"), late, "MiB", budget)
+            Row::budget("lasting", &format!("{PROCESSES} processes: {what}"), late, "MiB", budget)
                 .detailed(format!("after {ticks} samples")),
         );
         rows.push(
             Row::budget(
-                "daemon",
+                "lasting",
                 &format!("{PROCESSES} processes: growth of {what}"),
                 late - early,
                 "MiB",
@@ -180,7 +177,7 @@ fn lasting_rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         );
     }
     let late = lateness_ms(&plain.samples);
-    rows.push(Row::budget("daemon", "lateness of samples, 99th percentile", late, "ms", 5.0).detailed(
+    rows.push(Row::budget("lasting", "lateness of samples, 99th percentile", late, "ms", 5.0).detailed(
         format!("{} samples, 100 ms apart; others kept the CPUs busy as said below", plain.samples.len()),
     ));
     for (what, lasted) in
@@ -191,7 +188,7 @@ fn lasting_rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         let detail = format!("{values} values in {} samples, the record included", lasted.samples.len());
         rows.push(
             Row::figure(
-                "daemon",
+                "lasting",
                 &format!("{what}: written to disk"),
                 of_value(lasted.written_bytes),
                 "bytes a value",
@@ -199,7 +196,7 @@ fn lasting_rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
             .detailed(detail),
         );
         rows.push(Row::figure(
-            "daemon",
+            "lasting",
             &format!("{what}: on disk"),
             of_value(lasted.used_bytes),
             "bytes a value",
@@ -265,6 +262,13 @@ fn lateness_ms(samples: &[Sample]) -> f64 {
 
 // ---------------------------------------------------------------------------------------------------- registration
 
+/// Those whose runs are watched: how long they wait, and what it takes of a training.
+pub(crate) fn clients(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
+    let mut rows = registration_rows(effort)?;
+    rows.extend(crate::watch::rows_with_daemon(effort)?);
+    Ok(rows)
+}
+
 fn registration_rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let site = Site::new()?;
     let daemon = Dlrund::start(site.path("node"), "[limits]\nruns_per_user = 4096")?;
@@ -272,9 +276,9 @@ fn registration_rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let (low, middle, high) = median_with_bounds(singly);
     let last = crowd.iter().copied().fold(0.0, f64::max);
     Ok(vec![
-        Row::figure("daemon", "from connecting to being registered", middle, "ms")
+        Row::figure("clients", "from connecting to being registered", middle, "ms")
             .detailed(format!("95 % bounds {low:.2} .. {high:.2}; it is on disk then")),
-        Row::figure("daemon", "100 that register at once: the last is registered after", last, "ms")
+        Row::figure("clients", "100 that register at once: the last is registered after", last, "ms")
             .detailed(format!("the median after {:.1} ms", median(crowd))),
     ])
 }

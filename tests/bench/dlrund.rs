@@ -113,7 +113,10 @@ impl Drop for Resident {
 /// The number that follows a key in a file of `/proc`.
 fn figure(path: &Path, key: &str) -> Result<u64, Box<dyn Error>> {
     let text = fs::read_to_string(path)?;
-    let value = text.lines().find_map(|line| line.strip_prefix(key)).ok_or("a figure is missing")?;
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key))
+        .ok_or_else(|| format!("{} has no {key} (any more)", path.display()))?;
     Ok(value.trim().trim_end_matches(" kB").parse()?)
 }
 

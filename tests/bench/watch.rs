@@ -39,10 +39,10 @@ pub(crate) fn rows_with_daemon(effort: Effort) -> Result<Vec<Row>, Box<dyn Error
     let daemon = Dlrund::start(site.path("node"), "[gpu]\nenabled = \"off\"")?;
     let before = daemon.process.cpu_ms()?;
     let begun = Instant::now();
-    let mut rows = of_kind(effort, &Kind { name: "daemon", budget: 0.1, daemon: Some(&daemon) })?;
+    let mut rows = of_kind(effort, &Kind { name: "clients", budget: 0.1, daemon: Some(&daemon) })?;
     let share = (daemon.process.cpu_ms()? - before) / begun.elapsed().as_secs_f64() / 10.0;
     rows.push(
-        Row::figure("daemon", "short trainings, CPU of dlrund", share, "% of a CPU")
+        Row::figure("clients", "short trainings, CPU of dlrund", share, "% of a CPU")
             .detailed("registrations and ends included; half of the time there was no run"),
     );
     Ok(rows)
