@@ -6,12 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use dlrun::job::RunId;
-use dlrun::protocol::{Hello, MAX_MESSAGE_BYTES, RefusalKind, Request, Response, RunsQuery, encode};
-use dlrun::record::{NodeRecord, NodeState, Sample, decode_segment};
+use dlrun::protocol::{Hello, MAX_MESSAGE_BYTES, RefusalKind, Request, Response, encode};
+use dlrun::record::{NodeRecord, NodeState, Sample};
 use dlrun::store::Store;
 use nix::sys::signal::{Signal, kill};
 
-use crate::support::{Dlrund, RawClient, TestEnv, wait_for, wait_for_some};
+use crate::support::recorded::{longest_hole, rows};
+use crate::support::{Dlrund, RawClient, TestEnv, recorded, wait_for, wait_for_some};
 
 /// Works a little until the file `stop` is there.
 const UNTIL_STOP: &str = "i=0; while [ ! -e stop ]; do i=$((i+1)); sleep 0.02; done; echo done";
@@ -29,52 +30,15 @@ fn stop(env: &TestEnv) {
 
 /// The record of the only node of a run.
 fn record(env: &TestEnv, run: &str) -> NodeRecord {
-    let attempt = env.run_dir(run).join("0.0");
-    let nodes =
-        fs::read_dir(&attempt).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
-    let path = nodes.iter().map(|entry| entry.path().join("record.json")).find(|path| path.exists());
-    let path = path.unwrap_or_else(|| panic!("no record below {}", attempt.display()));
-    serde_json::from_slice(&fs::read(path).expect("it is there")).expect("a record")
+    recorded::record(&env.run_dir(run)).unwrap_or_else(|| panic!("no record of {run}"))
 }
 
-/// The samples in the run's directory, in the order of their files.
 fn series(env: &TestEnv, run: &str) -> Vec<Sample> {
-    let mut files: Vec<_> =
-        walk(&env.run_dir(run)).into_iter().filter(|path| path.to_string_lossy().ends_with(".seg")).collect();
-    files.sort();
-    let read = files.iter().map(|path| decode_segment(&fs::read(path).expect("a file")).expect("a segment"));
-    read.flatten().collect()
-}
-
-fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let entries = fs::read_dir(dir).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
-    let below = entries
-        .into_iter()
-        .flat_map(|entry| if entry.path().is_dir() { walk(&entry.path()) } else { vec![entry.path()] });
-    below.collect()
+    recorded::series(&env.run_dir(run))
 }
 
 fn is_adopted(env: &TestEnv, run: &str) -> bool {
-    let path = env.run_dir(run).join("0.0");
-    path.exists()
-        && walk(&path).iter().any(|file| {
-            file.ends_with("record.json")
-                && fs::read_to_string(file).is_ok_and(|text| text.contains("\"adopted\""))
-        })
-}
-
-/// The longest time between two samples, in ms.
-fn longest_hole(samples: &[Sample]) -> u64 {
-    let mut times: Vec<u64> = samples.iter().map(|sample| sample.at_ms).collect();
-    times.sort_unstable();
-    times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
-}
-
-fn runs(client: &mut RawClient) -> Vec<dlrun::protocol::RunView> {
-    match client.ask(&Request::Runs(RunsQuery::default())) {
-        Some(Response::Runs(runs)) => runs.runs,
-        other => panic!("{other:?}"),
-    }
+    recorded::is_adopted(&env.run_dir(run))
 }
 
 #[test]
@@ -85,7 +49,8 @@ fn a_run_is_watched_by_the_daemon_and_handed_over() {
     wait_for("the daemon to watch it", || is_adopted(&env, &run));
     let mut client = RawClient::greeted(&daemon);
     let view = wait_for_some("the run in the daemon's list", || {
-        runs(&mut client)
+        client
+            .runs()
             .into_iter()
             .find(|view| view.sample.as_ref().is_some_and(|sample| sample.processes >= Some(1)))
     });
@@ -106,7 +71,7 @@ fn a_run_is_watched_by_the_daemon_and_handed_over() {
         "{:?}",
         record.usage
     );
-    assert!(runs(&mut client).is_empty());
+    assert!(client.runs().is_empty());
     daemon.stop();
     // The node's database has the same.
     let store = Store::open(&daemon.database()).expect("the index form");
@@ -131,7 +96,7 @@ fn a_killed_daemon_costs_no_run_and_no_interval() {
     daemon.start_again(&env);
     let mut client = RawClient::greeted(&daemon);
     wait_for("the run to be taken up again", || {
-        runs(&mut client).iter().any(|view| view.key.run_id.as_str() == run)
+        client.runs().iter().any(|view| view.key.run_id.as_str() == run)
     });
     let text = || serde_json::to_string(&record(&env, &run)).expect("JSON");
     wait_for("the client to come back", || text().matches("\"adopted\"").count() >= 2);
@@ -160,17 +125,10 @@ fn a_stopped_daemon_says_so_and_dead_runs_are_closed() {
     }
     daemon.start_again(&env);
     let mut client = RawClient::greeted(&daemon);
-    assert!(runs(&mut client).is_empty());
+    assert!(client.runs().is_empty());
     daemon.stop();
-    let database = rusqlite_text(&daemon, "SELECT state FROM node");
-    assert_eq!(database, "interrupted");
+    assert_eq!(rows(&daemon.database(), "SELECT state FROM node"), [["interrupted"]]);
     assert!(daemon.log().contains("ended while dlrund was not running"), "{}", daemon.log());
-}
-
-/// One text out of the database of a stopped daemon.
-fn rusqlite_text(daemon: &Dlrund, sql: &str) -> String {
-    let connection = rusqlite::Connection::open(daemon.database()).expect("a database");
-    connection.query_row(sql, [], |row| row.get::<_, String>(0)).expect("a row")
 }
 
 #[test]
@@ -354,12 +312,12 @@ fn register_at_once(count: u8) {
         })
         .collect();
     let mut client = RawClient::greeted(&daemon);
-    wait_for("all runs", || runs(&mut client).len() == usize::from(count));
+    wait_for("all runs", || client.runs().len() == usize::from(count));
     stop(&env);
     for run in started {
         let _ = run.finish().code(0);
     }
-    wait_for("all to be over", || runs(&mut client).is_empty());
+    wait_for("all to be over", || client.runs().is_empty());
     let status = match client.ask(&Request::Status) {
         Some(Response::Status(status)) => status,
         other => panic!("{other:?}"),
@@ -412,7 +370,7 @@ fn other_jobs_are_recorded_where_the_site_wants_it() {
     let mut client = RawClient::greeted(&daemon);
     let name = format!("slurm job {job}");
     let found = wait_for_some("the job to be found", || {
-        runs(&mut client).into_iter().find(|view| view.name == name && view.usage.cpu_seconds() > Some(0.0))
+        client.runs().into_iter().find(|view| view.name == name && view.usage.cpu_seconds() > Some(0.0))
     });
     assert_eq!(found.job_id.map(|id| id.0), Some(job.to_string()));
     // It survives a restart, under the same id.
@@ -420,13 +378,13 @@ fn other_jobs_are_recorded_where_the_site_wants_it() {
     daemon.start_again(&env);
     let mut client = RawClient::greeted(&daemon);
     let again = wait_for_some("the job after the restart", || {
-        runs(&mut client).into_iter().find(|view| view.name == name)
+        client.runs().into_iter().find(|view| view.name == name)
     });
     assert_eq!(again.key, found.key);
     stop(&env);
     let _ = work.finish().code(0);
     drop(cgroup);
-    wait_for("the job to be over", || runs(&mut client).iter().all(|view| view.name != name));
+    wait_for("the job to be over", || client.runs().iter().all(|view| view.name != name));
     daemon.stop();
     let sql = format!("SELECT node.state FROM node JOIN run ON node.run = run.id WHERE name = '{name}'");
     let sql = sql.replace("node.run = run.id", "node.attempt IN (SELECT id FROM attempt WHERE run = run.id)");

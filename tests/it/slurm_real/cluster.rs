@@ -132,6 +132,10 @@ impl User {
         &self.account.name
     }
 
+    pub(crate) fn uid(&self) -> u32 {
+        self.account.uid.as_raw()
+    }
+
     /// The user's own dlrun.
     pub(crate) fn binary(&self) -> &Path {
         &self.dlrun

@@ -1,6 +1,7 @@
 //! dlrun against a real Slurm: what a stand-in for its commands would only repeat.
 
 pub(crate) mod cluster;
+mod daemon;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -602,7 +603,7 @@ fn a_supervisor_that_is_killed_on_a_node_fails_the_run_and_keeps_its_record() {
     let shown = user.show(&submitted.run);
     let node = &nodes(&shown)[0];
     assert_eq!((&node["state"], &node["progress"]["epochs_completed"]), (&json!("interrupted"), &json!(3)));
-    // The orphaned command is the site's to end (`proctrack/cgroup` does so); this cluster has no cgroups.
+    // The orphaned command is the site's to end: where the cluster has cgroups, Slurm does so.
     for pid in processes(&submitted.run, "") {
         let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
     }

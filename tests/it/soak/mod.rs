@@ -9,17 +9,12 @@ mod queue;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::slurm_real;
+use crate::support::tell;
 
 /// How often to try: `DLRUN_SOAK_COUNT`, or what takes about a minute.
 fn count(default: usize) -> usize {
     let asked = std::env::var("DLRUN_SOAK_COUNT").ok().filter(|text| !text.is_empty());
     asked.map_or(default, |text| text.parse().expect("DLRUN_SOAK_COUNT is a number"))
-}
-
-/// Tells whoever runs the tests.
-#[expect(clippy::print_stderr, reason = "seeds and tallies are for the reader of the tests' output")]
-fn tell(text: &str) {
-    eprintln!("{text}");
 }
 
 /// SplitMix64: small, good enough, and the same everywhere.

@@ -3,10 +3,10 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dlrun::protocol::{Decoder, Hello, Request, Response, encode};
+use dlrun::protocol::{Decoder, Hello, Request, Response, RunView, RunsQuery, encode};
 use nix::sys::signal::Signal;
 
 use super::env::{Started, TestEnv};
@@ -89,6 +89,11 @@ impl Dlrund {
         assert_eq!(done.status.code(), Some(0), "{}", self.log());
     }
 
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     pub(crate) fn database(&self) -> PathBuf {
         self.socket.parent().and_then(|run| run.parent()).expect("it has one").join("node/dlrun.db")
     }
@@ -142,6 +147,15 @@ impl RawClient {
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
                 Err(error) => panic!("no answer: {error}"),
             }
+        }
+    }
+
+    /// The runs that this client may see.
+    #[track_caller]
+    pub(crate) fn runs(&mut self) -> Vec<RunView> {
+        match self.ask(&Request::Runs(RunsQuery::default())) {
+            Some(Response::Runs(runs)) => runs.runs,
+            other => panic!("{other:?}"),
         }
     }
 

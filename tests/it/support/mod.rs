@@ -5,6 +5,7 @@ pub(crate) mod env;
 pub(crate) mod fakes;
 pub(crate) mod noisy;
 pub(crate) mod nvml;
+pub(crate) mod recorded;
 pub(crate) mod scripted;
 pub(crate) mod stand_in;
 pub(crate) mod wait;
@@ -16,8 +17,13 @@ pub(crate) use nvml::FakeNvml;
 pub(crate) use scripted::Scripted;
 pub(crate) use wait::{wait_for, wait_for_some};
 
+/// Tells whoever reads the tests' output.
+pub(crate) fn tell(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 /// Says on standard error that a test did nothing, and why.
 pub(crate) fn skip(why: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+    tell(&format!("SKIPPED: {why}"));
 }
