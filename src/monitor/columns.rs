@@ -32,10 +32,11 @@ impl Columns {
         }
     }
 
-    /// Takes note of columns that could not be read.
+    /// Takes note of columns that could not be read. The first reason stands: at the end of a run it is always that no
+    /// process is left.
     pub(super) fn note_failure(&mut self, columns: &[&str], why: &str) {
         for (column, reading) in COLUMNS.iter().zip(&mut self.0) {
-            if columns.contains(&column.name) && *reading != Reading::Done {
+            if columns.contains(&column.name) && *reading == Reading::NotTried {
                 *reading = Reading::Failed(why.to_owned());
             }
         }
@@ -49,5 +50,23 @@ impl Columns {
             Reading::NotTried | Reading::Done => None,
         });
         missing.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_stands_until_it_is_read() {
+        let mut columns = Columns::new();
+        let io = ["io_read_bytes", "io_write_bytes"];
+        columns.note_failure(&io, "permission denied");
+        columns.note_failure(&io, "no process was left");
+        let sample = Sample { io_write_bytes: Some(1), ..Sample::default() };
+        columns.note(&sample, |_| None);
+        columns.note_failure(&io, "no process was left");
+        let missing = Missing { what: "io_read_bytes".to_owned(), why: "permission denied".to_owned() };
+        assert_eq!(columns.missing(), [missing]);
     }
 }

@@ -151,6 +151,20 @@ impl Account {
         self.missing.push(Missing { what: what.to_owned(), why });
     }
 
+    /// A daemon without privileges may not read the I/O of other users' processes.
+    pub(super) fn lacks_io(&self) -> bool {
+        self.measured.missing.iter().any(|missing| missing.what == "io_write_bytes")
+    }
+
+    /// Takes the I/O of the whole run from a reading of the watcher's own: their owner may read it.
+    pub(super) fn complete_io(&mut self, last: &Sample) {
+        self.usage.add_view(&Usage {
+            io_read_bytes: last.io_read_bytes,
+            io_write_bytes: last.io_write_bytes,
+            ..Usage::default()
+        });
+    }
+
     pub(super) fn usage(&self) -> &Usage {
         &self.usage
     }

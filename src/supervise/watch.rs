@@ -251,8 +251,12 @@ impl Watch {
             self.add_last();
         }
         let read_by_daemon = !self.sampling.is_on();
-        if !self.end_with_daemon(ended) && read_by_daemon {
+        let told = self.end_with_daemon(ended);
+        if read_by_daemon && !told {
             self.add_last();
+        } else if read_by_daemon && self.account.lacks_io() {
+            let last = self.sampling.last(now_ms());
+            self.account.complete_io(&last);
         }
         if let Some(ended) = ended {
             self.account.close(ended);

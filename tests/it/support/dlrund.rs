@@ -19,15 +19,23 @@ pub(crate) const DLRUND: &str = env!("CARGO_BIN_EXE_dlrund");
 #[derive(Debug)]
 pub(crate) struct Dlrund {
     process: Option<Started>,
+    /// What starts it, its own path last.
+    command: Vec<String>,
     config: PathBuf,
     socket: PathBuf,
     log: PathBuf,
 }
 
 impl Dlrund {
-    /// Starts one that samples every 100 ms; `more` stands at the end of its configuration.
+    /// Starts one that samples every 100 ms; `more` stands in its configuration: keys first, tables after them.
     #[track_caller]
     pub(crate) fn start(env: &TestEnv, more: &str) -> Self {
+        Self::start_with(env, &[DLRUND], more)
+    }
+
+    /// The same with a command that starts it.
+    #[track_caller]
+    pub(crate) fn start_with(env: &TestEnv, command: &[&str], more: &str) -> Self {
         let root = env.root();
         let (node, run) = (root.join("node"), root.join("run"));
         fs::create_dir_all(&node).expect("the directory is ours");
@@ -38,13 +46,16 @@ impl Dlrund {
         } else {
             "[sampling]\ninterval_ms = 100\nprocess_interval_ms = 200\n"
         };
+        let (keys, tables) = more.split_at(more.find('[').unwrap_or(more.len()));
+        let group = if keys.contains("read_group") { "" } else { "read_group = \"\"\n" };
         let text = format!(
-            "socket = {:?}\nstate_dir = {:?}\nread_group = \"\"\n{sampling}{more}\n",
+            "socket = {:?}\nstate_dir = {:?}\n{group}{keys}\n{sampling}{tables}\n",
             socket.display().to_string(),
             node.display().to_string()
         );
         let config = env.write("dlrund.toml", text);
-        let mut daemon = Self { process: None, config, socket, log: root.join("dlrund.log") };
+        let command = command.iter().map(|word| (*word).to_owned()).collect();
+        let mut daemon = Self { process: None, command, config, socket, log: root.join("dlrund.log") };
         daemon.start_again(env);
         daemon
     }
@@ -52,7 +63,8 @@ impl Dlrund {
     /// Starts it once more, after it was killed or stopped.
     #[track_caller]
     pub(crate) fn start_again(&mut self, env: &TestEnv) {
-        let command = env.command(DLRUND, ["--config".as_ref(), self.config.as_os_str()]);
+        let (program, words) = self.command.split_first().expect("a program");
+        let command = env.command(program, words).arg("--config").arg(&self.config);
         self.process = Some(command.start_to(&self.log));
         wait_for("dlrund to listen", || {
             assert!(self.is_running(), "{}", self.log());

@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -44,6 +44,8 @@ pub(crate) struct TestEnv {
     dir: tempfile::TempDir,
     root: PathBuf,
     variables: BTreeMap<OsString, OsString>,
+    /// Whose processes run in it, and which dlrun; `None`: ours.
+    user: Option<(u32, PathBuf)>,
 }
 
 impl TestEnv {
@@ -75,7 +77,24 @@ impl TestEnv {
             ("DLRUN_LOCAL__KILL_WAIT_SECONDS", "3".into()),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value)).into();
-        Self { dir, root, variables }
+        Self { dir, root, variables, user: None }
+    }
+
+    /// One in which all is another user's, who need not exist. It takes root.
+    pub(crate) fn of_user(uid: u32) -> Self {
+        let mut env = Self::new();
+        let dlrun = install(DLRUN, &env.root.join("bin"));
+        let owned = fs::read_dir(&env.root).expect("it is ours").map(|entry| entry.expect("an entry").path());
+        for path in owned.chain([env.root.clone()]) {
+            chown(&path, Some(uid), Some(uid)).expect("root may");
+        }
+        env.user = Some((uid, dlrun));
+        env
+    }
+
+    /// Lets other users pass through to what is open to them.
+    pub(crate) fn open_to_others(&self) {
+        fs::set_permissions(self.root(), fs::Permissions::from_mode(0o711)).expect("it is ours");
     }
 
     /// The directory that holds all the others.
@@ -142,12 +161,20 @@ impl TestEnv {
 
     /// `dlrun` with arguments, in [`TestEnv::jobs`].
     pub(crate) fn dlrun<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Dlrun {
-        self.command(DLRUN, args)
+        let dlrun = self.user.as_ref().map_or(Path::new(DLRUN), |(_, dlrun)| dlrun);
+        self.command(dlrun, args)
     }
 
     /// Any program in this environment.
-    pub(crate) fn command<A: AsRef<OsStr>>(&self, program: &str, args: impl IntoIterator<Item = A>) -> Dlrun {
+    pub(crate) fn command<A: AsRef<OsStr>>(
+        &self,
+        program: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Dlrun {
         let mut command = Command::new(program);
+        if let Some((uid, _)) = self.user {
+            command.uid(uid).gid(uid);
+        }
         command.args(args).env_clear().envs(&self.variables).current_dir(self.jobs()).stdin(Stdio::null());
         Dlrun { command }
     }
@@ -233,6 +260,13 @@ impl TestEnv {
     pub(crate) fn wait_quiet(&self) {
         wait_for("all processes to end", || self.processes().is_empty());
     }
+}
+
+/// Puts a program where all users may run it: the build directory may be closed to them.
+pub(crate) fn install(program: &str, dir: &Path) -> PathBuf {
+    let path = dir.join(Path::new(program).file_name().expect("a file"));
+    fs::hard_link(program, &path).or_else(|_| fs::copy(program, &path).map(drop)).expect("a copy");
+    path
 }
 
 impl Drop for TestEnv {
