@@ -23,9 +23,18 @@ pub(super) struct Patience {
 #[derive(Debug)]
 pub(super) enum Asked {
     /// A request that wants a response.
-    Request { connection: u64, peer: Peer, request: Box<Request>, reply: oneshot::Sender<Response> },
+    Request(Question),
     /// The connection is over.
     Gone { connection: u64 },
+}
+
+/// A request, and who waits for the response.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) connection: u64,
+    pub(super) peer: Peer,
+    pub(super) request: Box<Request>,
+    pub(super) reply: oneshot::Sender<Response>,
 }
 
 /// Serves one client until it leaves, or breaks a rule.
@@ -67,8 +76,8 @@ async fn converse(
     }
     while let Some(request) = receive(stream, &mut decoder, patience).await? {
         let (reply, answer) = oneshot::channel();
-        let asked = Asked::Request { connection, peer, request: Box::new(request), reply };
-        if node.send(asked).await.is_err() {
+        let asked = Question { connection, peer, request: Box::new(request), reply };
+        if node.send(Asked::Request(asked)).await.is_err() {
             return Ok(());
         }
         let answer = answer.await.unwrap_or_else(|_| {

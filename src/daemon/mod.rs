@@ -24,6 +24,7 @@ mod scrape;
 mod serve;
 mod start;
 mod ticks;
+mod turns;
 mod watched;
 
 pub use start::start;

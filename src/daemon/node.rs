@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::admit::{Admitted, admit};
-use super::connection::Asked;
+use super::connection::Question;
 use super::discover::{Discovery, Found};
 use super::peer::Peer;
 use super::recorder::{Handle, Job, Notice, Recorder, Register, Reply};
@@ -269,26 +269,24 @@ impl Node {
 
     // ------------------------------------------------------------------------------------------------- requests
 
-    pub(super) fn hear(&mut self, asked: Asked) {
-        match asked {
-            Asked::Gone { connection } => self.part(connection),
-            Asked::Request { connection, peer, request, reply } => match *request {
-                Request::Hello(_) => {
-                    answer(reply, Response::refused(RefusalKind::BadRequest, "there was a hello already"));
+    pub(super) fn hear(&mut self, asked: Question) {
+        let Question { connection, peer, request, reply } = asked;
+        match *request {
+            Request::Hello(_) => {
+                answer(reply, Response::refused(RefusalKind::BadRequest, "there was a hello already"));
+            }
+            Request::Register(registration) => self.register(connection, peer, *registration, reply),
+            Request::Runs(query) => answer(reply, Response::Runs(self.list(peer, &query))),
+            Request::Status => answer(reply, Response::Status(Box::new(self.status()))),
+            Request::Update(update) => self.update(connection, update.record, reply),
+            Request::Backfill(backfill) => self.backfill(connection, &backfill.bytes, reply),
+            Request::Collect(collect) => match self.of_connection(connection).and_then(|run| run.node) {
+                Some(node) => {
+                    self.hand_on(Job::Collect { node, acknowledged: collect.acknowledged, reply });
                 }
-                Request::Register(registration) => self.register(connection, peer, *registration, reply),
-                Request::Runs(query) => answer(reply, Response::Runs(self.list(peer, &query))),
-                Request::Status => answer(reply, Response::Status(Box::new(self.status()))),
-                Request::Update(update) => self.update(connection, update.record, reply),
-                Request::Backfill(backfill) => self.backfill(connection, &backfill.bytes, reply),
-                Request::Collect(collect) => match self.of_connection(connection).and_then(|run| run.node) {
-                    Some(node) => {
-                        self.hand_on(Job::Collect { node, acknowledged: collect.acknowledged, reply });
-                    }
-                    None => answer(reply, unregistered()),
-                },
-                Request::End(ending) => self.end(connection, *ending, reply),
+                None => answer(reply, unregistered()),
             },
+            Request::End(ending) => self.end(connection, *ending, reply),
         }
     }
 
@@ -297,7 +295,8 @@ impl Node {
         self.runs.get_mut(self.by_connection.get(&connection)?)
     }
 
-    fn part(&mut self, connection: u64) {
+    /// A connection is over.
+    pub(super) fn part(&mut self, connection: u64) {
         let Some(handle) = self.by_connection.remove(&connection) else { return };
         let Some(watched) = self.runs.get_mut(&handle) else { return };
         if watched.connection == Some(connection) {
@@ -447,8 +446,7 @@ impl Node {
         answer(reply, Response::Measured(Box::new(watched.measured())));
         if let Some(node) = watched.node {
             let (record, memory) = (Box::new(watched.record()), watched.remembered(false));
-            // Where the disk is slow the next update will do.
-            let _ = self.recorder.send(Job::Update { node, record, memory });
+            self.recorder.update(node, record, memory);
         }
     }
 
@@ -459,11 +457,11 @@ impl Node {
             let message = format!("more than {BACKFILL_MAX} bytes of samples were handed in for this run");
             return answer(reply, Response::refused(RefusalKind::BadRequest, message));
         }
-        let (measured, node) = (Box::new(watched.measured()), watched.node);
+        let (measured, node) = (Response::Measured(Box::new(watched.measured())), watched.node);
         match (decode_segment(bytes), node) {
+            // Answered once it is on disk: the client forgets it then, and sends no more than the disk takes.
             (Ok(samples), Some(node)) => {
-                answer(reply, Response::Measured(measured));
-                let _ = self.recorder.send(Job::Backfill { node, samples });
+                self.hand_on(Job::Backfill { node, samples, answer: Box::new(measured), reply });
             }
             (Ok(_), None) => answer(reply, unregistered()),
             (Err(error), _) => answer(reply, Response::refused(RefusalKind::BadRequest, error.to_string())),
@@ -487,7 +485,7 @@ impl Node {
         let Err(job) = self.recorder.send(job) else { return };
         let reply = match job {
             Job::Register(register) => register.reply,
-            Job::Collect { reply, .. } => Some(reply),
+            Job::Collect { reply, .. } | Job::Backfill { reply, .. } => Some(reply),
             Job::End { answer, .. } => answer.map(|(_, reply)| reply),
             _ => None,
         };

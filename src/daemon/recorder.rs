@@ -1,5 +1,6 @@
 //! The database's thread. A disk may be slow, full or gone; nobody but those who ask for what lies on it waits.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,8 +16,9 @@ use crate::store::{Backlog, Collected, Live, NodeId, NodeStore, StoreError};
 pub(super) type Handle = u64;
 pub(super) type Reply = oneshot::Sender<Response>;
 
-/// Jobs that may wait for a slow disk. Samples are not among them: they wait in the backlog.
-const QUEUE: usize = 512;
+/// Jobs that may wait for a slow disk. Samples are not among them: they wait in the backlog. One user has at most a job
+/// for each connection and one for each run there, which by default is half of it.
+const QUEUE: usize = 1024;
 /// Samples that wait for a disk that takes nothing: an hour of one run, half a minute of a hundred; some 10 MB.
 const BACKLOG: usize = 4096;
 
@@ -30,14 +32,16 @@ pub(super) enum Job {
     Fold {
         states: Vec<(NodeId, String)>,
     },
+    /// There is an update of this run.
     Update {
         node: NodeId,
-        record: Box<NodeRecord>,
-        memory: String,
     },
+    /// Samples of the client's own. The answer is given once they are safe.
     Backfill {
         node: NodeId,
         samples: Vec<Sample>,
+        answer: Box<Response>,
+        reply: Reply,
     },
     /// The run is over. The answer is given once it is safe.
     End {
@@ -92,10 +96,14 @@ pub(super) enum Notice {
     },
 }
 
+/// Updates that wait for the disk: of each run the newest, so that a client who sends many fills nothing.
+type Updates = HashMap<NodeId, (Box<NodeRecord>, String)>;
+
 /// The owner's end.
 pub(super) struct Recorder {
     jobs: SyncSender<Job>,
     backlog: Arc<Mutex<Backlog>>,
+    updates: Arc<Mutex<Updates>>,
     status: Arc<Mutex<StoreStatus>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -107,9 +115,16 @@ impl Recorder {
         let backlog = Arc::new(Mutex::new(Backlog::new(BACKLOG)));
         let status =
             Arc::new(Mutex::new(StoreStatus { path: path.display().to_string(), ..StoreStatus::default() }));
-        let desk = Desk { store, notices, backlog: Arc::clone(&backlog), status: Arc::clone(&status) };
+        let updates = Arc::new(Mutex::new(Updates::new()));
+        let desk = Desk {
+            store,
+            notices,
+            backlog: Arc::clone(&backlog),
+            updates: Arc::clone(&updates),
+            status: Arc::clone(&status),
+        };
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || desk.work(&queue));
-        Self { jobs, backlog, status, thread: thread.ok() }
+        Self { jobs, backlog, updates, status, thread: thread.ok() }
     }
 
     /// Puts the samples of one tick where the database finds them.
@@ -120,6 +135,15 @@ impl Recorder {
         lock(&self.backlog).push(samples);
         // Where the queue is full the backlog is taken with a later job.
         let _ = self.jobs.try_send(Job::Ticks);
+    }
+
+    /// Keeps the record of a live run, and what the daemon remembers of it, for the disk.
+    pub(super) fn update(&self, node: NodeId, record: Box<NodeRecord>, memory: String) {
+        let is_first = lock(&self.updates).insert(node, (record, memory)).is_none();
+        if is_first && self.jobs.try_send(Job::Update { node }).is_err() {
+            // The next one will do.
+            lock(&self.updates).remove(&node);
+        }
     }
 
     /// Queues a job; the job comes back where the disk is too slow for more.
@@ -155,6 +179,7 @@ struct Desk {
     store: NodeStore,
     notices: mpsc::UnboundedSender<Notice>,
     backlog: Arc<Mutex<Backlog>>,
+    updates: Arc<Mutex<Updates>>,
     status: Arc<Mutex<StoreStatus>>,
 }
 
@@ -208,10 +233,12 @@ impl Desk {
                 let nodes: Vec<NodeId> = states.iter().map(|(node, _)| *node).collect();
                 self.store.remember(&states).and_then(|()| self.store.fold(&nodes))
             }
-            Job::Update { node, record, memory } => {
-                self.store.update(node, &record).and_then(|()| self.store.remember(&[(node, memory)]))
+            Job::Update { node } => self.update(node),
+            Job::Backfill { node, samples, answer, reply } => {
+                let done = self.store.backfill(node, &samples);
+                let _ = reply.send(told(&done, *answer));
+                done
             }
-            Job::Backfill { node, samples } => self.store.backfill(node, &samples),
             Job::End { node, record, answer } => self.end(node, &record, answer),
             Job::Collect { node, acknowledged, reply } => self.collect(node, acknowledged, reply),
             Job::Retain { now_ms, max_age_ms, max_bytes } => {
@@ -244,6 +271,11 @@ impl Desk {
         Err(error)
     }
 
+    fn update(&mut self, node: NodeId) -> Result<(), StoreError> {
+        let Some((record, memory)) = lock(&self.updates).remove(&node) else { return Ok(()) };
+        self.store.update(node, &record).and_then(|()| self.store.remember(&[(node, memory)]))
+    }
+
     fn end(
         &mut self,
         node: NodeId,
@@ -252,11 +284,7 @@ impl Desk {
     ) -> Result<(), StoreError> {
         let done = self.store.end(node, record);
         if let Some((answer, reply)) = answer {
-            let answer = match &done {
-                Ok(()) => *answer,
-                Err(error) => Response::refused(RefusalKind::Internal, chain(error)),
-            };
-            let _ = reply.send(answer);
+            let _ = reply.send(told(&done, *answer));
         }
         done
     }
@@ -297,6 +325,14 @@ fn tell(reply: Option<Reply>, response: Response) {
     if let Some(reply) = reply {
         // The client may have left.
         let _ = reply.send(response);
+    }
+}
+
+/// What the client hears of something that was to be done.
+fn told(done: &Result<(), StoreError>, answer: Response) -> Response {
+    match done {
+        Ok(()) => answer,
+        Err(error) => Response::refused(RefusalKind::Internal, chain(error)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::future::ready;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -21,6 +22,7 @@ use super::peer::Peer;
 use super::recorder::{Notice, Recorder};
 use super::scrape;
 use super::ticks::Ticks;
+use super::turns::Turns;
 use crate::config::DaemonSettings;
 use crate::filesystem::Kind;
 use crate::monitor::{GpuWatch, WatchPace, gpu_driver_present};
@@ -146,6 +148,7 @@ impl Daemon {
         let mut doorkeeper = Doorkeeper::new(&self.settings, self.read_group, asked);
         let ticks = Ticks::every(self.settings.interval());
         let mut ticks = ticks.map_err(|source| DaemonError::System { what: "a timer", source })?;
+        let (mut turns, mut has_accepted) = (Turns::new(), false);
         let mut retention = every(RETAIN_EVERY);
         let mut discovery = every(self.settings.process_interval());
         let mut textfile = every(TEXTFILE_EVERY);
@@ -162,13 +165,26 @@ impl Daemon {
                 late = ticks.next() => self.node.tick(late > self.settings.interval() / 2),
                 _ = watchdog.tick() => if self.node.is_sound() { tell(&[NotifyState::Watchdog]) },
                 Some(notice) = self.notices.recv() => self.node.notice(notice),
-                Some(asked) = requests.recv() => {
-                    if let Asked::Gone { connection } = &asked {
-                        doorkeeper.left(*connection);
-                    }
-                    self.node.hear(asked);
+                accepted = listener.accept(), if !has_accepted => {
+                    doorkeeper.accepted(accepted).await;
+                    has_accepted = true;
                 }
-                accepted = listener.accept() => doorkeeper.accepted(accepted).await,
+                Some(asked) = requests.recv() => match asked {
+                    Asked::Gone { connection } => {
+                        doorkeeper.left(connection);
+                        self.node.part(connection);
+                    }
+                    Asked::Request(asked) => turns.add(asked.peer.uid, asked),
+                },
+                // One client let in, one request answered: neither crowd keeps the other out. Then the connections have
+                // their turn, so that the next choice is among all who ask.
+                () = ready(()), if has_accepted || !turns.is_empty() => {
+                    has_accepted = false;
+                    if let Some(asked) = turns.next() {
+                        self.node.hear(asked);
+                    }
+                    tokio::task::yield_now().await;
+                }
                 scraper = scrape::next(scrapers.as_ref()) => {
                     scrape::answer(scraper, metrics::families(&self.node, self.settings.metrics_runs()));
                 }

@@ -256,6 +256,8 @@ impl Link {
         }
         let Some(bytes) = self.unsent.packs.front().cloned() else { return Ok(false) };
         match self.ask(&Request::Backfill(Box::new(Backfill { bytes })), patience) {
+            // Not now.
+            Err(error) if error.refusal() == Some(RefusalKind::Busy) => return Ok(false),
             // Where the daemon does not want it, it is in the run's directory all the same.
             Ok(_) | Err(ClientError::Refused { .. }) => {}
             Err(error) => return Err(error),

@@ -3,11 +3,12 @@
 # Each line of standard input is a request in JSON. In it 1111111111 stands for PID and 2222222222222 for the time when
 # that process started. Each answer becomes a line; an empty one where there was none.
 #
-# perl stranger.pl SOCKET PID flood SECONDS: sends what it was given again and again, reading some answers and not others.
+# perl stranger.pl SOCKET PID flood FILE: sends what it was given again and again, reading some answers and not others, until
+# FILE is there, or for a minute.
 use strict;
 use Socket;
 
-my ($path, $pid, $mode, $seconds) = @ARGV;
+my ($path, $pid, $mode, $over) = @ARGV;
 
 sub start_of {
     open(my $file, '<', "/proc/$pid/stat") or return 0;
@@ -45,9 +46,9 @@ s/1111111111/$pid/g, s/2222222222222/$start/g for @requests;
 $SIG{PIPE} = 'IGNORE';
 
 if (($mode // '') eq 'flood') {
-    my $until = time + $seconds;
+    my $until = time + 60;
     my @silent; # greeted, and never heard of again
-    while (time < $until) {
+    while (time < $until and !-e $over) {
         my @open = grep { defined } map { connected() } 1 .. 40;
         for my $socket (@open) {
             syswrite($socket, join('', map { frame($_) } $requests[0], (@requests[1 .. $#requests]) x 50));

@@ -242,7 +242,9 @@ fn a_flood_of_one_user_starves_no_other() {
         Request::Update(Box::new(update)),
     ];
     let before = recorded::series(&alice.run_dir(&run)).len();
-    let mut floods: Vec<Child> = (0..4).map(|_| mallory.start(&daemon, &requests, &["flood", "8"])).collect();
+    let over = place.root().join("over");
+    let mode = ["flood", &over.display().to_string()];
+    let mut floods: Vec<Child> = (0..4).map(|_| mallory.start(&daemon, &requests, &mode)).collect();
     let begun = Instant::now();
     wait_for("the flood to rise", || begun.elapsed() > Duration::from_secs(2));
     // Another run of the same user is taken up at once.
@@ -255,6 +257,7 @@ fn a_flood_of_one_user_starves_no_other() {
     assert!(RawClient::greeted(&daemon).runs().iter().filter(|view| view.uid == ALICE).count() == 2);
     let answered = asked.elapsed();
     assert!(floods.iter_mut().all(|flood| flood.try_wait().expect("ours").is_none()), "the flood goes on");
+    fs::write(&over, "").expect("it is ours");
     wait_for("the flood to end", || floods.iter_mut().all(|flood| flood.try_wait().expect("ours").is_some()));
     stop(&alice, &run);
     stop(&again, &second);
@@ -268,7 +271,8 @@ fn a_flood_of_one_user_starves_no_other() {
         record.events
     );
     crate::support::tell(&told);
-    assert!(taken < 1000 && answered < Duration::from_secs(1), "{told}");
+    // The former includes the start of the run's processes beside the flood.
+    assert!(taken < 2000 && answered < Duration::from_secs(1), "{told}");
     assert!(hole < 2 * INTERVAL_MS && record.watcher.late_ticks <= 3 && record.gaps.is_empty(), "{told}");
     assert!(record.events.iter().all(|event| event.kind != EventKind::DaemonLost), "{told}");
 }
