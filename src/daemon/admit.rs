@@ -26,7 +26,6 @@ fn refused<T>(kind: RefusalKind, message: impl Into<String>) -> Result<T, Refusa
 
 /// Looks the peer's family up: its parent is the supervisor, whose other child is the command.
 pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted, Refusal> {
-    check_sizes(registration)?;
     let gone = || refused(RefusalKind::BadRequest, "the process that asks has ended already");
     let Ok(supervisor) = identity::parent_of(peer.pid) else { return gone() };
     if !identity::uid_of(supervisor).is_ok_and(|uid| uid == peer.uid) {
@@ -49,7 +48,8 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
     Ok(Admitted { command, supervisor, cgroup })
 }
 
-fn check_sizes(registration: &Registration) -> Result<(), Refusal> {
+/// Refuses a description that is too long, or that names nothing.
+pub(super) fn check_sizes(registration: &Registration) -> Result<(), Refusal> {
     let Registration { run, record, gpus, .. } = registration;
     let weigh = |bytes: serde_json::Result<Vec<u8>>| bytes.map_or(usize::MAX, |bytes| bytes.len());
     if weigh(serde_json::to_vec(run)) > RUN_BYTES_MAX || weigh(serde_json::to_vec(record)) > RECORD_BYTES_MAX
@@ -70,14 +70,17 @@ fn check_sizes(registration: &Registration) -> Result<(), Refusal> {
 }
 
 /// The command among the supervisor's children: the one that is claimed or, where the client counts pids in a namespace of
-/// its own, the first that is not the client.
+/// its own, the first that is not the client. Only the latter looks at all processes of the machine, which takes a while.
 fn command_of(supervisor: u32, client: u32, claimed: Process) -> Option<Process> {
-    let children = identity::children_of(supervisor).ok()?;
-    let found =
-        |(pid, start_time_ticks): &(u32, u64)| Process { pid: *pid, start_time_ticks: *start_time_ticks };
-    let mut others = children.iter().map(found).filter(|child| child.pid != client);
     if identity::nspids(client).is_ok_and(|pids| pids.len() > 1) {
-        return others.min_by_key(|child| child.start_time_ticks);
+        let children = identity::children_of(supervisor).ok()?.into_iter();
+        let found = children.map(|(pid, start_time_ticks)| Process { pid, start_time_ticks });
+        return found.filter(|child| child.pid != client).min_by_key(|child| child.start_time_ticks);
     }
-    others.find(|child| *child == claimed)
+    let is_it = |claimed: &Process| {
+        claimed.pid != client
+            && identity::parent_of(claimed.pid).is_ok_and(|parent| parent == supervisor)
+            && identity::start_time_ticks(claimed.pid).is_ok_and(|start| start == claimed.start_time_ticks)
+    };
+    Some(claimed).filter(is_it)
 }

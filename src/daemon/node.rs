@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::admit::{Admitted, admit};
+use super::admit::{Admitted, admit, check_sizes};
 use super::connection::Question;
 use super::discover::{Discovery, Found};
 use super::peer::Peer;
@@ -312,14 +312,14 @@ impl Node {
             let message = "this connection has registered a run already";
             return answer(reply, Response::refused(RefusalKind::BadRequest, message));
         }
-        // A client that comes back at the very end finds its command gone; its run is known all the same.
-        let is_it = |watched: &Watched| {
-            watched.key == registration.record.key
-                && watched.uid == peer.uid
-                && watched.command == registration.command
-                && watched.stage == Stage::Live
-        };
-        if let Some(handle) = self.runs.iter().find(|(_, watched)| is_it(watched)).map(|(handle, _)| *handle)
+        if let Err(refusal) = check_sizes(&registration) {
+            return answer(reply, Response::Refused(refusal));
+        }
+        let known = self.runs.iter().find(|(_, watched)| watched.key == registration.record.key);
+        let known = known.map(|(handle, watched)| (*handle, watched));
+        // One whose command has just ended is let in too: its client has the last words.
+        if let Some((handle, watched)) = known
+            && watched.is_of(peer, registration.command)
         {
             return self.resume(connection, handle, peer, registration, reply);
         }
@@ -327,15 +327,15 @@ impl Node {
             Ok(admitted) => admitted,
             Err(refusal) => return answer(reply, Response::Refused(refusal)),
         };
-        let known = self.runs.iter().find(|(_, watched)| watched.key == registration.record.key);
         if let Some((handle, watched)) = known {
             let is_same = watched.uid == peer.uid && watched.command == admitted.command;
-            if !is_same || watched.stage != Stage::Live {
+            // One that is not in the database yet asks again where its client did not wait for the first answer.
+            if !is_same || watched.stage == Stage::Ended {
                 let (kind, message) =
                     (RefusalKind::NotPermitted, "this measurement belongs to another command");
                 return answer(reply, Response::refused(kind, message));
             }
-            return self.resume(connection, *handle, peer, registration, reply);
+            return self.resume(connection, handle, peer, registration, reply);
         }
         let of_user = self.runs.values().filter(|watched| watched.uid == peer.uid).count();
         if of_user >= self.options.runs_per_user {

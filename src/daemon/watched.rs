@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::peer::Peer;
 use crate::job::JobId;
 use crate::monitor::{
     self, Baseline, GpuReport, GpuShare, JobCgroup, Sampler, SamplerOptions, TreeRoot, identity,
@@ -20,8 +21,9 @@ const GAPS_KEPT: usize = 500;
 const EVENTS_KEPT: usize = 500;
 /// Events that are told to who looks at a run.
 const EVENTS_TOLD: usize = 10;
-/// How long a run whose command ended may stay without its client's last words.
+/// How long a run whose command ended may stay without its client's last words, while its supervisor lives and after that.
 const LAST_WORDS: Duration = Duration::from_secs(60);
+const NOBODY_LEFT: Duration = Duration::from_secs(5);
 
 /// What the daemon must know of a run after it was started anew; kept in the database as JSON.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -178,6 +180,14 @@ impl Watched {
         self.memory.gaps.drain(..surplus);
     }
 
+    /// True where this is the run's own client come back, be its command alive or not.
+    pub(super) fn is_of(&self, peer: Peer, claimed: Process) -> bool {
+        self.stage != Stage::Ended
+            && self.uid == peer.uid
+            && self.command == claimed
+            && identity::parent_of(peer.pid).is_ok_and(|parent| Some(parent) == self.memory.supervisor)
+    }
+
     /// True where the command is gone and nobody will say how it ended. A client that lives, or that its supervisor is
     /// starting anew, has a minute.
     pub(super) fn is_abandoned(&mut self, now: Instant) -> bool {
@@ -189,7 +199,8 @@ impl Watched {
             return false;
         }
         let since = *self.ended_at.get_or_insert(now);
-        now.duration_since(since) >= LAST_WORDS
+        let has_supervisor = self.memory.supervisor.is_some_and(|pid| identity::parent_of(pid).is_ok());
+        now.duration_since(since) >= if has_supervisor { LAST_WORDS } else { NOBODY_LEFT }
     }
 
     /// Takes the client's record in. What the daemon measures itself is not taken from it.
