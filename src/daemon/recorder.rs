@@ -1,10 +1,11 @@
 //! The database's thread. A disk may be slow, full or gone; nobody but those who ask for what lies on it waits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -21,6 +22,9 @@ pub(super) type Reply = oneshot::Sender<Response>;
 const QUEUE: usize = 1024;
 /// Samples that wait for a disk that takes nothing: an hour of one run, half a minute of a hundred; some 10 MB.
 const BACKLOG: usize = 4096;
+/// Ends that wait for a disk that takes nothing, and how often they are tried.
+const UNENDED: usize = 512;
+const TRY_AGAIN: Duration = Duration::from_secs(2);
 
 /// What the database is to do.
 #[derive(Debug)]
@@ -122,6 +126,7 @@ impl Recorder {
             backlog: Arc::clone(&backlog),
             updates: Arc::clone(&updates),
             status: Arc::clone(&status),
+            unended: VecDeque::new(),
         };
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || desk.work(&queue));
         Self { jobs, backlog, updates, status, thread: thread.ok() }
@@ -163,7 +168,7 @@ impl Recorder {
     }
 
     /// Ends the thread when it has done all that was queued, or after `patience`.
-    pub(super) fn stop(self, patience: std::time::Duration) -> bool {
+    pub(super) fn stop(self, patience: Duration) -> bool {
         let (done, waiting) = sync_channel(1);
         // A full queue behind a hung disk does not keep the daemon.
         self.jobs.try_send(Job::Stop { done }).is_ok() && waiting.recv_timeout(patience).is_ok()
@@ -181,14 +186,17 @@ struct Desk {
     backlog: Arc<Mutex<Backlog>>,
     updates: Arc<Mutex<Updates>>,
     status: Arc<Mutex<StoreStatus>>,
+    /// Runs that are over, which the disk has not taken yet.
+    unended: VecDeque<(NodeId, NodeRecord)>,
 }
 
 impl Desk {
     fn work(mut self, queue: &Receiver<Job>) {
-        for job in queue {
+        while let Some(job) = self.next_job(queue) {
             // Before anything else: an end must not come before the samples that led to it.
             self.take_backlog();
             if let Job::Stop { done } = job {
+                self.end_late();
                 let _ = done.send(());
                 return;
             }
@@ -199,6 +207,33 @@ impl Desk {
             self.do_job(job);
             if let Ok(bytes) = self.store.used_bytes() {
                 lock(&self.status).bytes = bytes;
+            }
+        }
+    }
+
+    /// Waits for a job; meanwhile ends that failed are tried again. `None`: nobody is left to give any.
+    fn next_job(&mut self, queue: &Receiver<Job>) -> Option<Job> {
+        while !self.unended.is_empty() {
+            match queue.recv_timeout(TRY_AGAIN) {
+                Ok(job) => return Some(job),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.take_backlog();
+                    self.end_late();
+                }
+            }
+        }
+        queue.recv().ok()
+    }
+
+    fn end_late(&mut self) {
+        while let Some((node, record)) = self.unended.pop_front() {
+            let done = self.store.end(node, &record);
+            let has_failed = done.is_err();
+            self.note(done);
+            if has_failed {
+                self.unended.push_front((node, record));
+                return;
             }
         }
     }
@@ -283,6 +318,9 @@ impl Desk {
         answer: Option<(Box<Response>, Reply)>,
     ) -> Result<(), StoreError> {
         let done = self.store.end(node, record);
+        if done.is_err() && self.unended.len() < UNENDED {
+            self.unended.push_back((node, record.clone()));
+        }
         if let Some((answer, reply)) = answer {
             let _ = reply.send(told(&done, *answer));
         }

@@ -71,7 +71,8 @@ impl Watch {
     fn note_once(&mut self, error: &ClientError) {
         let why = chain(error).join(": ");
         if !error.is_absent() && self.reasons.len() < MAX_REASONS && !self.reasons.contains(&why) {
-            self.account.note(EventKind::Note, format!("not watched by dlrund: {why}"));
+            let said = if self.link.is_up() { "dlrund is in trouble" } else { "not watched by dlrund" };
+            self.account.note(EventKind::Note, format!("{said}: {why}"));
             self.reasons.push(why);
         }
     }
@@ -187,10 +188,15 @@ impl Watch {
         }
     }
 
-    /// A daemon that is busy still watches; after any other error nobody knows.
+    /// A daemon that is busy, or whose disk is full, still watches; after any other error nobody knows.
     fn judge(&mut self, error: &ClientError) {
-        if error.refusal() != Some(RefusalKind::Busy) {
-            self.lose_daemon(error);
+        match error.refusal() {
+            Some(RefusalKind::Busy) => self.link.collect_later(),
+            Some(RefusalKind::Internal) => {
+                self.link.collect_later();
+                self.note_once(error);
+            }
+            _ => self.lose_daemon(error),
         }
     }
 

@@ -297,6 +297,11 @@ impl Link {
         self.daemon.is_some() && self.handed.more && !self.waits_for_disk()
     }
 
+    /// The daemon cannot hand anything over now: it is asked again with the next segment, not at once.
+    pub(super) fn collect_later(&mut self) {
+        self.handed.more = false;
+    }
+
     /// Nothing that the daemon had when it was asked last is missing here.
     pub(super) fn has_all(&self) -> bool {
         !self.handed.more

@@ -19,6 +19,7 @@ mod cli_top;
 mod cli_wait;
 mod client;
 mod daemon;
+mod daemon_trouble;
 mod daemon_users;
 mod docs;
 mod example_job;
