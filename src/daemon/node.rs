@@ -9,7 +9,7 @@ use super::admit::{Admitted, admit, check_sizes};
 use super::connection::Question;
 use super::discover::{Discovery, Found};
 use super::peer::Peer;
-use super::recorder::{Handle, Job, Notice, Recorder, Register, Reply};
+use super::recorder::{End, Handle, Job, Notice, Recorder, Register, Reply};
 use super::watched::{Memory, Stage, Watched};
 use crate::clock::now_ms;
 use crate::monitor::{self, GpuReport, GpuWatch, identity};
@@ -133,7 +133,7 @@ impl Node {
     fn close(&self, mut watched: Watched) {
         let record = Box::new(watched.interrupt());
         if let Some(node) = watched.node {
-            let _ = self.recorder.send(Job::End { node, record, answer: None });
+            let _ = self.recorder.send(Job::End(End { node, record, answer: None }));
         }
     }
 
@@ -477,7 +477,7 @@ impl Node {
         let record = Box::new(watched.record());
         let measured = Box::new(Response::Measured(Box::new(watched.measured())));
         self.recorder.tick(vec![(node, sample)]);
-        self.hand_on(Job::End { node, record, answer: Some((measured, reply)) });
+        self.hand_on(Job::End(End { node, record, answer: Some((measured, reply)) }));
     }
 
     /// Gives the database a job that somebody waits for.
@@ -486,7 +486,7 @@ impl Node {
         let reply = match job {
             Job::Register(register) => register.reply,
             Job::Collect { reply, .. } | Job::Backfill { reply, .. } => Some(reply),
-            Job::End { answer, .. } => answer.map(|(_, reply)| reply),
+            Job::End(end) => end.answer.map(|(_, reply)| reply),
             _ => None,
         };
         if let Some(reply) = reply {

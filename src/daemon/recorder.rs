@@ -20,6 +20,8 @@ pub(super) type Reply = oneshot::Sender<Response>;
 /// Jobs that may wait for a slow disk. Samples are not among them: they wait in the backlog. One user has at most a job
 /// for each connection and one for each run there, which by default is half of it.
 const QUEUE: usize = 1024;
+/// Ends that are written together.
+const ENDS_AT_ONCE: usize = 64;
 /// Samples that wait for a disk that takes nothing: an hour of one run, half a minute of a hundred; some 10 MB.
 const BACKLOG: usize = 4096;
 /// Ends that wait for a disk that takes nothing, and how often they are tried.
@@ -47,12 +49,7 @@ pub(super) enum Job {
         answer: Box<Response>,
         reply: Reply,
     },
-    /// The run is over. The answer is given once it is safe.
-    End {
-        node: NodeId,
-        record: Box<NodeRecord>,
-        answer: Option<(Box<Response>, Reply)>,
-    },
+    End(End),
     Collect {
         node: NodeId,
         acknowledged: Option<u32>,
@@ -67,6 +64,14 @@ pub(super) enum Job {
     Stop {
         done: SyncSender<()>,
     },
+}
+
+/// A run that is over. The answer is given once that is safe.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) node: NodeId,
+    pub(super) record: Box<NodeRecord>,
+    pub(super) answer: Option<(Box<Response>, Reply)>,
 }
 
 /// A run that is to be watched.
@@ -192,7 +197,18 @@ struct Desk {
 
 impl Desk {
     fn work(mut self, queue: &Receiver<Job>) {
-        while let Some(job) = self.next_job(queue) {
+        let mut aside = None;
+        while let Some(job) = aside.take().or_else(|| self.next_job(queue)) {
+            let job = match job {
+                Job::End(end) => {
+                    let (ends, other) = ends_from(end, queue);
+                    self.take_backlog();
+                    self.end(ends);
+                    aside = other;
+                    continue;
+                }
+                other => other,
+            };
             // Before anything else: an end must not come before the samples that led to it.
             self.take_backlog();
             if let Job::Stop { done } = job {
@@ -228,7 +244,7 @@ impl Desk {
 
     fn end_late(&mut self) {
         while let Some((node, record)) = self.unended.pop_front() {
-            let done = self.store.end(node, &record);
+            let done = self.store.end(&[(node, &record)]);
             let has_failed = done.is_err();
             self.note(done);
             if has_failed {
@@ -263,7 +279,8 @@ impl Desk {
     fn do_job(&mut self, job: Job) {
         let done = match job {
             Job::Register(register) => self.register(*register),
-            Job::Ticks | Job::Stop { .. } => return,
+            // Done by `work`.
+            Job::Ticks | Job::End(_) | Job::Stop { .. } => return,
             Job::Fold { states } => {
                 let nodes: Vec<NodeId> = states.iter().map(|(node, _)| *node).collect();
                 self.store.remember(&states).and_then(|()| self.store.fold(&nodes))
@@ -274,7 +291,6 @@ impl Desk {
                 let _ = reply.send(told(&done, *answer));
                 done
             }
-            Job::End { node, record, answer } => self.end(node, &record, answer),
             Job::Collect { node, acknowledged, reply } => self.collect(node, acknowledged, reply),
             Job::Retain { now_ms, max_age_ms, max_bytes } => {
                 let done = self.store.retain(now_ms, max_age_ms, max_bytes);
@@ -311,20 +327,21 @@ impl Desk {
         self.store.update(node, &record).and_then(|()| self.store.remember(&[(node, memory)]))
     }
 
-    fn end(
-        &mut self,
-        node: NodeId,
-        record: &NodeRecord,
-        answer: Option<(Box<Response>, Reply)>,
-    ) -> Result<(), StoreError> {
-        let done = self.store.end(node, record);
-        if done.is_err() && self.unended.len() < UNENDED {
-            self.unended.push_back((node, record.clone()));
+    /// Ends runs, together where that goes: the jobs of a node often end at once, and each wait for the disk is long.
+    fn end(&mut self, ends: Vec<End>) {
+        let records: Vec<(NodeId, &NodeRecord)> = ends.iter().map(|end| (end.node, &*end.record)).collect();
+        let all = self.store.end(&records);
+        for End { node, record, answer } in ends {
+            // One that the database refuses must not keep the others.
+            let done = if all.is_ok() { Ok(()) } else { self.store.end(&[(node, &*record)]) };
+            if done.is_err() && self.unended.len() < UNENDED {
+                self.unended.push_back((node, *record));
+            }
+            if let Some((answer, reply)) = answer {
+                let _ = reply.send(told(&done, *answer));
+            }
+            self.note(done);
         }
-        if let Some((answer, reply)) = answer {
-            let _ = reply.send(told(&done, *answer));
-        }
-        done
     }
 
     fn collect(&mut self, node: NodeId, acknowledged: Option<u32>, reply: Reply) -> Result<(), StoreError> {
@@ -364,6 +381,21 @@ fn tell(reply: Option<Reply>, response: Response) {
         // The client may have left.
         let _ = reply.send(response);
     }
+}
+
+/// This end and those that wait behind it, with nothing but ticks between; and what came after them.
+fn ends_from(first: End, queue: &Receiver<Job>) -> (Vec<End>, Option<Job>) {
+    let mut ends = vec![first];
+    while ends.len() < ENDS_AT_ONCE {
+        match queue.try_recv() {
+            Ok(Job::End(end)) => ends.push(end),
+            // Their samples are in the backlog already.
+            Ok(Job::Ticks) => {}
+            Ok(other) => return (ends, Some(other)),
+            Err(_) => break,
+        }
+    }
+    (ends, None)
 }
 
 /// What the client hears of something that was to be done.

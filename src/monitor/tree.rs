@@ -18,7 +18,7 @@ use super::process::{CpuTicks, Io, ProcDir, Stat, is_gone, read_stat};
 
 /// Ticks after which a process that was no member is looked at again: it may have changed its group, or its pid may
 /// have passed on unseen. The looks are spread over the ticks.
-const LOOK_AGAIN_TICKS: u64 = 10;
+const LOOK_AGAIN_TICKS: u64 = 40;
 /// The same for kernel threads, which become members by reuse of their pid only.
 const LOOK_AGAIN_AT_KERNEL_TICKS: u64 = 160;
 /// `stat` files kept open at most, and the share of the limit on open files that they may take.

@@ -386,7 +386,9 @@ fn other_jobs_are_recorded_where_the_site_wants_it() {
     drop(cgroup);
     wait_for("the job to be over", || client.runs().iter().all(|view| view.name != name));
     daemon.stop();
-    let sql = format!("SELECT node.state FROM node JOIN run ON node.run = run.id WHERE name = '{name}'");
-    let sql = sql.replace("node.run = run.id", "node.attempt IN (SELECT id FROM attempt WHERE run = run.id)");
-    assert_eq!(rusqlite_text(&daemon, &sql), "ended");
+    let sql = format!(
+        "SELECT node.state FROM node JOIN attempt ON node.attempt = attempt.id JOIN run ON attempt.run = run.id
+         WHERE name = '{name}'"
+    );
+    assert_eq!(rows(&daemon.database(), &sql), [["ended"]]);
 }

@@ -73,7 +73,7 @@ fn writes_until_it_is_killed() {
             let (run, mut record) = records(2);
             record.updated_at_ms += tick;
             store.update(nodes[2], &record).expect("updated");
-            store.end(nodes[2], &record).expect("ended");
+            store.end(&[(nodes[2], &record)]).expect("ended");
             assert_eq!(store.register(&run, 1000, &record, &live()).expect("registered"), nodes[2]);
         }
     }

@@ -105,7 +105,7 @@ fn a_sample_given_twice_changes_nothing() {
     append(&mut store, node, &samples[1..]);
     assert_eq!(store.read_samples(node, 0).expect("read"), samples);
     // Nor does one that comes after the end.
-    store.end(node, &records(1).1).expect("ended");
+    store.end(&[(node, &records(1).1)]).expect("ended");
     assert_eq!(registered(&mut store, 1), node);
     append(&mut store, node, &samples[2..]);
     assert_eq!(store.read_samples(node, 0).expect("read"), samples);
@@ -150,7 +150,7 @@ fn a_clock_that_jumps_back_loses_nothing() {
     let (_, mut record) = records(1);
     record.updated_at_ms -= 3_600_000;
     record.state = NodeState::Ended;
-    store.end(node, &record).expect("ended");
+    store.end(&[(node, &record)]).expect("ended");
     assert_eq!(store.live().expect("read"), []);
 }
 
@@ -202,7 +202,7 @@ fn what_was_live_is_found_after_a_restart_until_it_ends() {
     let late = Sample { at_ms: BEGIN_MS + 9_000, threads: Some(1), ..Sample::default() };
     append(&mut store, node, std::slice::from_ref(&late));
     record.state = NodeState::Ended;
-    store.end(node, &record).expect("ended");
+    store.end(&[(node, &record)]).expect("ended");
     assert_eq!(store.live().expect("read"), []);
     assert_eq!(store.read_samples(node, late.at_ms).expect("read"), [late]);
     assert_eq!(store.store().usage(&run_id(1)).expect("read")[0].usage, record.usage);
@@ -286,7 +286,7 @@ fn runs_that_are_over_go_and_live_ones_stay() {
             let (_, mut record) = records(number);
             record.ended_at_ms = Some(BEGIN_MS + 1_000 * u64::from(number));
             record.state = NodeState::Ended;
-            store.end(node, &record).expect("ended");
+            store.end(&[(node, &record)]).expect("ended");
         }
     }
     let size = || fs::metadata(store.store().path()).expect("is there").len();

@@ -94,18 +94,16 @@ impl NodeStore {
         Ok(self.store.rows(sql, [node.0], |row| row.get(0))?.pop().flatten())
     }
 
-    /// Writes the last record of a measurement and folds what is spooled; on disk when this returns. The run is live no more.
+    /// Writes the last records of measurements and folds what is spooled of them; on disk when this returns. These runs are live
+    /// no more. All of them, or none where it fails.
     ///
     /// # Errors
     /// As [`NodeStore::update`] and [`NodeStore::fold`].
-    pub fn end(&mut self, node: NodeId, record: &NodeRecord) -> Result<(), StoreError> {
+    pub fn end(&mut self, ended: &[(NodeId, &NodeRecord)]) -> Result<(), StoreError> {
         self.transact(Safety::PowerLoss, |work| {
-            work.fold(node)?;
-            work.put_record(node, record)?;
-            work.writer.set_status(&record.key.run_id, &status_of(record))?;
-            work.writer.execute("DELETE FROM live WHERE node = ?1", [node.0]).map(drop)
+            ended.iter().try_for_each(|(node, record)| work.end(*node, record))
         })?;
-        self.tails.remove(&node);
+        ended.iter().for_each(|(node, _)| drop(self.tails.remove(node)));
         self.checkpoint()
     }
 
@@ -216,6 +214,13 @@ impl Work<'_> {
             ],
         )?;
         Ok(NodeId(node))
+    }
+
+    fn end(&mut self, node: NodeId, record: &NodeRecord) -> Result<(), StoreError> {
+        self.fold(node)?;
+        self.put_record(node, record)?;
+        self.writer.set_status(&record.key.run_id, &status_of(record))?;
+        self.writer.execute("DELETE FROM live WHERE node = ?1", [node.0]).map(drop)
     }
 
     fn put_record(&self, node: NodeId, record: &NodeRecord) -> Result<(), StoreError> {

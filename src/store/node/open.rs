@@ -22,7 +22,7 @@ const MODE: u32 = 0o640;
 /// where much is written between them: at 4 MiB, or ticks that were held back by a full disk would fill it up again, and no
 /// fold would find room. The cache holds what a tick touches, for daemons are to be small.
 const SETTINGS: &str = "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
-    PRAGMA wal_autocheckpoint = 1024; PRAGMA journal_size_limit = 16777216; PRAGMA cache_size = -1024;
+    PRAGMA wal_autocheckpoint = 1024; PRAGMA journal_size_limit = 16777216; PRAGMA cache_size = -256;
     PRAGMA synchronous = FULL;";
 
 impl NodeStore {

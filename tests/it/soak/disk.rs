@@ -147,7 +147,7 @@ fn a_power_failure_takes_no_schema_registration_fold_or_end() {
     let (_, mut record) = records(1);
     record.state = NodeState::Ended;
     record.usage.mem_oom_kills = Some(7);
-    store.end(node, &record).expect("ended");
+    store.end(&[(node, &record)]).expect("ended");
     let (_disk, ended) = found(&disk);
     assert_eq!(ended.live().expect("read").len(), 1);
     assert_eq!(ended.read_samples(node, 0).expect("read"), samples);
