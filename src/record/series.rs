@@ -32,7 +32,7 @@
 //!
 //! There is one step fewer than present values. The writer tries the four codings and keeps the shortest.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::column::{Reader, SeriesError, damaged, decode_column, encode_column, put_varint};
@@ -74,8 +74,24 @@ pub fn encode_segments(samples: &[Sample]) -> Vec<Vec<u8>> {
     [encode_segments(first), encode_segments(second)].concat()
 }
 
+/// Cells of the table that these samples make as one segment: each GPU and each process of any of them has columns as long
+/// as all. It is what a segment takes in memory, 16 bytes a cell; processes that come and go make it large.
+#[must_use]
+pub fn segment_cells(samples: &[Sample]) -> usize {
+    let gpus: HashSet<_> = samples.iter().flat_map(|sample| &sample.gpus).map(|gpu| &gpu.uuid).collect();
+    let processes = samples.iter().flat_map(|sample| &sample.commands);
+    let processes: HashSet<_> =
+        processes.map(|process| (process.pid, process.start_time_ticks, &process.name)).collect();
+    let width = COLUMNS.len() + gpus.len() * GPU_COLUMNS.len() + processes.len() * PROCESS_COLUMNS.len();
+    samples.len() * width
+}
+
 /// Encodes samples as one segment; `None` where they do not fit.
 fn encode_segment(samples: &[Sample]) -> Option<Vec<u8>> {
+    // A reader would refuse it.
+    if segment_cells(samples) > MAX_CELLS_READ {
+        return None;
+    }
     let payloads = payloads(samples);
     let mut body = Vec::new();
     put_varint(&mut body, samples.len() as u64);
@@ -181,7 +197,7 @@ fn decode_columns<'a>(reader: &mut Reader<'a>) -> Result<Vec<RawColumn<'a>>, Ser
         let length = reader.count(MAX_SEGMENT_BYTES)?;
         table.push((reader.take(length)?, reader.count(MAX_BODY_BYTES)?));
     }
-    let mut names = std::collections::HashSet::with_capacity(count);
+    let mut names = HashSet::with_capacity(count);
     let mut columns: Vec<RawColumn<'a>> = Vec::with_capacity(count);
     for (name, length) in table {
         if !names.insert(name) {
@@ -385,6 +401,27 @@ mod tests {
         for samples in [&[][..], &two[..1], &two, &extreme] {
             assert_eq!(decode_segment(&whole(samples)).as_deref(), Ok(samples));
         }
+    }
+
+    #[test]
+    fn processes_that_come_and_go_make_segments_that_can_be_read() {
+        let of_one = |second: u32| {
+            let process = ProcessReading {
+                pid: 1000 + second / 2,
+                start_time_ticks: u64::from(second / 2),
+                name: "sleep".into(),
+                cpu_us: Some(u64::from(second)),
+                ..ProcessReading::default()
+            };
+            let commands = vec![process];
+            Sample { at_ms: u64::from(second) * 1000, commands, ..Sample::default() }
+        };
+        let samples: Vec<_> = (0..2400).map(of_one).collect();
+        assert!(segment_cells(&samples) > MAX_CELLS_READ);
+        let segments = encode_segments(&samples);
+        let read = segments.iter().flat_map(|bytes| decode_segment(bytes).expect("our own bytes"));
+        assert_eq!(read.collect::<Vec<_>>(), samples);
+        assert!((2..=8).contains(&segments.len()), "{}", segments.len());
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use dlrun::record::{
-    Event, EventKind, Gap, MAX_SEGMENT_BYTES, NodeRecord, NodeState, RunRecord, Sample, decode_segment,
+    Event, EventKind, Gap, MAX_SEGMENT_BYTES, NodeRecord, NodeState, ProcessReading, RunRecord, Sample,
+    decode_segment,
 };
 use dlrun::store::{Live, NodeId, NodeStore, Store, StoreError};
 use tempfile::TempDir;
@@ -234,6 +235,35 @@ fn what_is_collected_is_all_of_it_in_few_segments() {
     append(&mut store, node, std::slice::from_ref(&late));
     let last = store.collect(node, Some(19), MAX_SEGMENT_BYTES).expect("read").expect("what was spooled");
     assert_eq!((decode_segment(&last.bytes).expect("a segment"), last.through_seq), (vec![late], 20));
+}
+
+#[test]
+fn processes_that_come_and_go_are_handed_over_too() {
+    let (_tmp, mut store) = store();
+    let node = registered(&mut store, 1);
+    let of_one = |number: u32| {
+        let commands = vec![ProcessReading {
+            pid: number,
+            start_time_ticks: u64::from(number),
+            name: "sleep".into(),
+            cpu_us: Some(1),
+            ..ProcessReading::default()
+        }];
+        Sample { at_ms: BEGIN_MS + u64::from(number) * 100, commands, ..Sample::default() }
+    };
+    let samples: Vec<Sample> = (1..=1800).map(of_one).collect();
+    for (number, sample) in samples.iter().enumerate() {
+        store.append(&[(node, sample)]).expect("appended");
+        if number % 60 == 59 {
+            store.fold(&[node]).expect("folded");
+        }
+    }
+    let (mut after, mut read) = (None, Vec::new());
+    while let Some(collected) = store.collect(node, after, MAX_SEGMENT_BYTES).expect("collected") {
+        read.extend(decode_segment(&collected.bytes).expect("a segment that its reader takes"));
+        after = Some(collected.through_seq);
+    }
+    assert_eq!(read, samples);
 }
 
 #[test]

@@ -4,14 +4,12 @@ use rusqlite::params;
 
 use super::spool::{Rows, each_spooled, undecodable};
 use super::{NodeId, NodeStore, Safety};
-use crate::record::{
-    COLUMNS, GPU_COLUMNS, MAX_SEGMENT_SAMPLES, PROCESS_COLUMNS, Sample, decode_segment, encode_segments,
-};
+use crate::record::{MAX_SEGMENT_SAMPLES, Sample, decode_segment, encode_segments, segment_cells};
 use crate::store::integer;
 use crate::store::open::StoreError;
 
-/// Values that are merged into one segment at most: as many as five minutes of 500 series, a few MB in memory.
-const MAX_MERGED: usize = 150_000;
+/// Cells that are merged into one segment at most: more than ten minutes of 500 series, 8 MB in memory.
+const MAX_MERGED: usize = 500_000;
 
 /// Samples for somebody to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,17 +101,17 @@ impl NodeStore {
 
 /// As many of the blocks as make one segment, and the number of the last; `None` where the first is best left as it is.
 fn merge(blocks: &[Numbered], max_bytes: usize) -> Option<Numbered> {
-    let (mut samples, mut values) = (Vec::new(), 0);
+    let mut samples = Vec::new();
     // Where each block that was read ends.
     let mut ends: Vec<(u32, usize)> = Vec::new();
     for (seq, bytes) in blocks {
         // One that cannot be read goes by itself: whoever gets it will say so.
         let Ok(of_block) = decode_segment(bytes) else { break };
-        values += of_block.iter().map(values_of).sum::<usize>();
-        if !ends.is_empty() && (values > MAX_MERGED || samples.len() + of_block.len() > MAX_SEGMENT_SAMPLES) {
+        samples.extend(of_block);
+        let is_full = samples.len() > MAX_SEGMENT_SAMPLES || segment_cells(&samples) > MAX_MERGED;
+        if is_full && !ends.is_empty() {
             break;
         }
-        samples.extend(of_block);
         ends.push((*seq, samples.len()));
     }
     while ends.len() > 1 {
@@ -125,9 +123,4 @@ fn merge(blocks: &[Numbered], max_bytes: usize) -> Option<Numbered> {
         ends.truncate(ends.len() / 2);
     }
     None
-}
-
-/// Cells that a sample takes in memory.
-fn values_of(sample: &Sample) -> usize {
-    COLUMNS.len() + sample.gpus.len() * GPU_COLUMNS.len() + sample.commands.len() * PROCESS_COLUMNS.len()
 }
