@@ -188,8 +188,7 @@ impl Node {
 
     fn watch_clocks(&mut self, now: u64, steady: Instant) {
         let Some((then, steady_then)) = self.clocks.replace((now, steady)) else { return };
-        let expected = then + u64::try_from(steady.duration_since(steady_then).as_millis()).unwrap_or(0);
-        if now.abs_diff(expected) > CLOCK_JUMP_MS {
+        if let Some(expected) = jumped(then, steady.duration_since(steady_then), now) {
             let detail = format!("the wall clock jumped from {expected} to {now} ms");
             for watched in self.runs.values_mut() {
                 watched.note(now, EventKind::ClockJump, detail.clone());
@@ -580,6 +579,13 @@ impl Node {
     }
 }
 
+/// Where the wall clock would stand had nobody set it; `None` where it stands there.
+fn jumped(then_ms: u64, elapsed: Duration, now_ms: u64) -> Option<u64> {
+    let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    let expected = then_ms.saturating_add(elapsed_ms);
+    (now_ms.abs_diff(expected) > CLOCK_JUMP_MS).then_some(expected)
+}
+
 fn answer(reply: oneshot::Sender<Response>, response: Response) {
     // The client may have left.
     let _ = reply.send(response);
@@ -591,4 +597,18 @@ fn unregistered() -> Response {
 
 fn over() -> Response {
     Response::refused(RefusalKind::BadRequest, "the run has ended")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_is_told_from_one_that_is_late() {
+        let second = Duration::from_secs(1);
+        assert_eq!(jumped(5_000, second, 6_000), None);
+        assert_eq!(jumped(5_000, 30 * second, 35_400), None);
+        assert_eq!(jumped(5_000, second, 3_606_000), Some(6_000));
+        assert_eq!(jumped(3_600_000, second, 5_000), Some(3_601_000));
+    }
 }
