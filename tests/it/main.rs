@@ -1,6 +1,7 @@
 //! The integration tests, one binary.
 
 mod bad_input;
+mod binaries;
 mod cgroup;
 mod cli_cancel;
 mod cli_check;
