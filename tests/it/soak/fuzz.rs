@@ -12,7 +12,7 @@ use dlrun::scheduler::slurm::Slurm;
 use dlrun::scheduler::{JobRef, Scheduler};
 use dlrun::timing::Follower;
 
-use super::{Chance, count, tell};
+use super::{Chance, rounds, tell};
 use crate::records::run_id;
 
 fn manifest(path: &str) -> PathBuf {
@@ -20,7 +20,7 @@ fn manifest(path: &str) -> PathBuf {
 }
 
 /// One to eight damages: bytes changed, lost, doubled, brought in.
-fn damaged(chance: &mut Chance, original: &[u8]) -> Vec<u8> {
+pub(super) fn damaged(chance: &mut Chance, original: &[u8]) -> Vec<u8> {
     const WORDS: [&[u8]; 12] = [
         b"\xff\xfe",
         b"\0",
@@ -102,7 +102,7 @@ fn damaged_job_files_are_read_or_explained() {
     let originals = [FULL.as_bytes().to_vec(), example];
     assert!(originals.iter().all(|text| job::parse(std::str::from_utf8(text).expect("text")).is_ok()));
     let mut valid = 0;
-    for _ in 0..count(150_000) {
+    for _ in rounds(150_000) {
         let original = chance.one_of(&originals).clone();
         let text = String::from_utf8_lossy(&damaged(&mut chance, &original)).into_owned();
         match job::parse(&text) {
@@ -139,7 +139,7 @@ fn damaged_logs_are_followed_the_same_in_any_pieces() {
         .map(|path| fs::read(path).expect("a log"))
         .map(|log| log[..log.len().min(6000)].to_vec())
         .collect();
-    for _ in 0..count(150_000) {
+    for _ in rounds(150_000) {
         let original = chance.one_of(&logs).clone();
         let log = damaged(&mut chance, &original);
         let whole = follow([&log[..]]);
@@ -165,7 +165,7 @@ fn damaged_segments_are_refused_or_whole() {
         .map(|name| fs::read(manifest(&format!("tests/fixtures/series/{name}.bin"))).expect("a fixture"));
     assert!(originals.iter().all(|original| decode_segment(original).is_ok()));
     let mut read = 0;
-    for _ in 0..count(1_000_000) {
+    for _ in rounds(1_000_000) {
         let original = &originals[usize::from(chance.below(4) == 0)];
         let mut bytes = damaged(&mut chance, original);
         // Half of them with a checksum that fits the damage, so that the reader behind it is tested too.
@@ -206,7 +206,7 @@ fn damaged_queues_never_name_a_job_that_was_not_asked_for() {
         .collect();
     let states =
         ["PENDING", "RUNNING", "COMPLETING", "CANCELLED", "NODE_FAIL", "NEW_IN_2030", "OUT_OF_MEMORY"];
-    for _ in 0..count(4_000) {
+    for _ in rounds(4_000) {
         let mut text = String::new();
         for job in &jobs {
             let state = chance.one_of(&states);

@@ -1,12 +1,13 @@
 //! Long tests: whatever takes more than a minute, and what chance must find.
 
 mod again;
+mod daemon;
 mod disk;
 mod fuzz;
 mod kills;
 mod queue;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::slurm_real;
 use crate::support::tell;
@@ -15,6 +16,15 @@ use crate::support::tell;
 fn count(default: usize) -> usize {
     let asked = std::env::var("DLRUN_SOAK_COUNT").ok().filter(|text| !text.is_empty());
     asked.map_or(default, |text| text.parse().expect("DLRUN_SOAK_COUNT is a number"))
+}
+
+/// Rounds of a test that may go on for as long as wanted: for `DLRUN_SOAK_SECONDS`, else [`count`].
+fn rounds(default: usize) -> impl Iterator<Item = usize> {
+    let asked = std::env::var("DLRUN_SOAK_SECONDS").ok().filter(|text| !text.is_empty());
+    let seconds = asked.map(|text| text.parse().expect("DLRUN_SOAK_SECONDS is a number"));
+    let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let most = if until.is_some() { usize::MAX } else { count(default) };
+    (0..most).take_while(move |_| until.is_none_or(|until| Instant::now() < until))
 }
 
 /// SplitMix64: small, good enough, and the same everywhere.

@@ -146,6 +146,11 @@ impl RawClient {
         self.stream.write_all(bytes).is_ok()
     }
 
+    /// Says no more; answers still come.
+    pub(crate) fn hang_up(&self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+    }
+
     /// The next answer; `None` where the daemon hung up.
     pub(crate) fn answer(&mut self) -> Option<Response> {
         loop {
