@@ -247,6 +247,14 @@ impl GpuReading {
     pub fn of(uuid: Arc<str>) -> Self {
         Self { uuid, ..Self::default() }
     }
+
+    /// How busy it is, in percent; by GPM where NVML gives no utilisation (MIG).
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "percent")]
+    pub fn busy_percent(&self) -> Option<f64> {
+        let by_gpm = || self.gpm_sm_basis_points.map(|points| points as f64 / 100.0);
+        self.utilisation_percent.map(|percent| percent as f64).or_else(by_gpm)
+    }
 }
 
 #[cfg(test)]
@@ -262,6 +270,14 @@ mod tests {
         let mut gpu = GpuReading::of("GPU-1".into());
         gpu.set_values(std::array::from_fn(|i| Some(i as u64)));
         assert_eq!((gpu.energy_millijoules, GPU_COLUMNS[4].name), (Some(4), "energy_millijoules"));
+    }
+
+    #[test]
+    fn a_slice_of_a_gpu_is_as_busy_as_gpm_says() {
+        let slice = GpuReading { gpm_sm_basis_points: Some(1250), ..GpuReading::default() };
+        assert_eq!(slice.busy_percent(), Some(12.5));
+        assert_eq!(GpuReading { utilisation_percent: Some(7), ..slice }.busy_percent(), Some(7.0));
+        assert_eq!(GpuReading::default().busy_percent(), None);
     }
 
     #[test]

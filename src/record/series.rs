@@ -158,6 +158,15 @@ fn payloads(samples: &[Sample]) -> Vec<(String, Vec<u8>)> {
 /// # Errors
 /// When the bytes are damaged, of a later version, or more than [`MAX_SEGMENT_BYTES`].
 pub fn decode_segment(bytes: &[u8]) -> Result<Vec<Sample>, SeriesError> {
+    decode_columns_of(bytes, |_| true)
+}
+
+/// As [`decode_segment`], with those columns alone whose name in the segment is `wanted` (`cpu_user_us`,
+/// `gpu/UUID/power_milliwatts`). The times are always there. What is left out costs next to nothing.
+///
+/// # Errors
+/// As [`decode_segment`]; the columns that are left out are not looked at.
+pub fn decode_columns_of(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Vec<Sample>, SeriesError> {
     if bytes.len() > MAX_SEGMENT_BYTES {
         return damaged("too long");
     }
@@ -168,11 +177,11 @@ pub fn decode_segment(bytes: &[u8]) -> Result<Vec<Sample>, SeriesError> {
     }
     let mut reader = Reader(rest);
     match reader.byte()? {
-        1 => decode_body(reader.0),
+        1 => decode_body(reader.0, wanted),
         VERSION => {
             let length = reader.count(MAX_BODY_BYTES)?;
             match zstd::bulk::decompress(reader.0, length) {
-                Ok(body) if body.len() == length => decode_body(&body),
+                Ok(body) if body.len() == length => decode_body(&body, wanted),
                 _ => damaged("it cannot be decompressed"),
             }
         }
@@ -180,10 +189,11 @@ pub fn decode_segment(bytes: &[u8]) -> Result<Vec<Sample>, SeriesError> {
     }
 }
 
-fn decode_body(body: &[u8]) -> Result<Vec<Sample>, SeriesError> {
+fn decode_body(body: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Vec<Sample>, SeriesError> {
     let mut reader = Reader(body);
     let samples = reader.count(MAX_SAMPLES_READ)?;
-    let columns = decode_columns(&mut reader)?;
+    let mut columns = decode_columns(&mut reader)?;
+    columns.retain(|(name, _)| std::str::from_utf8(name).is_ok_and(|name| name == TIME || wanted(name)));
     assemble(samples, &columns)
 }
 
@@ -461,6 +471,20 @@ mod tests {
             ProcessReading { pid: 1, name: "python3".into(), cpu_us: Some(7), ..ProcessReading::default() };
         samples[2].commands = vec![process];
         samples
+    }
+
+    #[test]
+    fn columns_that_are_not_wanted_are_left_out() {
+        let bytes = whole(&fixture_2());
+        let wanted = |name: &str| name == "threads" || name.starts_with("gpu/GPU-1/");
+        let some: Vec<Sample> = fixture_2()
+            .into_iter()
+            .map(|Sample { at_ms, threads, gpus, .. }| Sample { at_ms, threads, gpus, ..Sample::default() })
+            .collect();
+        assert_eq!(decode_columns_of(&bytes, wanted), Ok(some));
+        let times = decode_columns_of(&bytes, |_| false).expect("a segment");
+        assert_eq!(times.len(), fixture_2().len());
+        assert!(times.iter().all(|sample| *sample == Sample { at_ms: sample.at_ms, ..Sample::default() }));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::board::Board;
 use super::curve::{curve, letter_ms};
 use super::style::Palette;
 use super::text::{bytes, clock, cpu_percent, one_line, percent, share};
-use super::watched::{CURVE_MS, Gpu, Point, Watched, is_idle, utilisation};
+use super::watched::{CURVE_MS, Gpu, Point, Watched, is_idle};
 use crate::units::Bytes;
 
 /// What stands before a curve and after it, in letters.
@@ -125,7 +125,7 @@ fn gpu_line(gpu: &Gpu, palette: Palette) -> Line<'static> {
     let Some(reading) = &gpu.reading else {
         return Line::styled(one_line(&format!("{} gives no answer", words[0])), palette.trouble());
     };
-    words.extend(utilisation(reading).map(|busy| percent(Some(busy))));
+    words.extend(reading.busy_percent().map(|busy| percent(Some(busy))));
     if let Some(used) = reading.mem_used_bytes {
         let of = facts.mem_total_bytes.map(|total| format!("/{}", Bytes(total))).unwrap_or_default();
         words.push(format!("{}{of}", Bytes(used)));

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::board::Board;
 use super::text::share;
-use super::watched::{Gpu, Watched, is_idle, utilisation};
+use super::watched::{Gpu, Watched, is_idle};
+use crate::record::GpuReading;
 
 /// One picture.
 pub(crate) fn to_json(board: &Board) -> Value {
@@ -64,7 +65,7 @@ fn gpu(gpu: &Gpu) -> Value {
         "name": name,
         "mem_total_bytes": gpu.facts.mem_total_bytes,
         "answers": reading.is_some(),
-        "utilisation_percent": reading.and_then(utilisation),
+        "utilisation_percent": reading.and_then(GpuReading::busy_percent),
         "mem_used_bytes": reading.and_then(|reading| reading.mem_used_bytes),
         "power_milliwatts": reading.and_then(|reading| reading.power_milliwatts),
         "temperature_celsius": reading.and_then(|reading| reading.temperature_celsius),

@@ -89,7 +89,7 @@ impl Watched {
                 at_ms: sample.at_ms,
                 cpus: cpus(&self.sample_rates(sample.at_ms)),
                 memory: self.sample_now(sample.at_ms).mem_used_bytes(),
-                gpus: mean(sample.gpus.iter().filter_map(utilisation)),
+                gpus: mean(sample.gpus.iter().filter_map(GpuReading::busy_percent)),
             };
             if self.points.len() == POINTS_KEPT {
                 self.points.pop_front();
@@ -167,7 +167,7 @@ impl Watched {
 
     /// Mean utilisation of its GPUs, in percent.
     pub(super) fn gpu_percent(&self) -> Option<f64> {
-        mean(self.gpus().iter().filter_map(|gpu| utilisation(gpu.reading.as_ref()?)))
+        mean(self.gpus().iter().filter_map(|gpu| gpu.reading.as_ref()?.busy_percent()))
     }
 
     /// Its processes, the busiest first.
@@ -189,13 +189,6 @@ impl Watched {
         processes.sort_by_key(|process| std::cmp::Reverse((process.rates.cpu_us, process.reading.cpu_us)));
         processes
     }
-}
-
-/// How busy a GPU is, in percent; by GPM where NVML gives no utilisation (MIG).
-#[expect(clippy::cast_precision_loss, reason = "percent")]
-pub(super) fn utilisation(reading: &GpuReading) -> Option<f64> {
-    let by_gpm = || reading.gpm_sm_basis_points.map(|points| points as f64 / 100.0);
-    reading.utilisation_percent.map(|percent| percent as f64).or_else(by_gpm)
 }
 
 /// True where no process of the run is on the GPU; `None` where the driver does not tell.
