@@ -164,6 +164,13 @@ pub(crate) struct Show {
     /// Ask the scheduler's accounting too (slow)
     #[arg(long)]
     pub(crate) history: bool,
+    /// All that was measured over time: a curve for each column, with --json the numbers
+    #[arg(long)]
+    pub(crate) series: bool,
+    /// With --series --json: into how many points the run is thinned at most, up to 10000
+    #[arg(long, value_name = "N", default_value_t = 300, requires = "series",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) points: u32,
 }
 
 const TOP: &str = "Show the runs of this node as they are now, with CPU, memory and GPUs

@@ -1,6 +1,7 @@
 //! The `dlrun` command: arguments in, text or JSON and an exit code out. One file per verb in `commands`.
 
 mod args;
+mod bars;
 mod commands;
 mod doctor;
 mod error;
@@ -9,6 +10,7 @@ mod load;
 mod outcome;
 mod output;
 mod progress;
+mod series;
 mod session;
 mod summary;
 mod table;

@@ -56,6 +56,11 @@ fn exit_text(exit: ExitStatus) -> String {
 
 /// The run as a table.
 pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
+    with_curves(tracked, state, "")
+}
+
+/// The run as a table with curves below it.
+pub(crate) fn with_curves(tracked: &Tracked, state: &StateDir, curves: &str) -> String {
     let Tracked { record, status, reading } = tracked;
     let mut table = table();
     let mut row = |name: &str, value: String| {
@@ -100,7 +105,7 @@ pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
     }
     row("records", state.path().join("runs").join(record.run_id.as_str()).display().to_string());
     // Much of it was said by others: the job's output, the driver, the kernel.
-    printable(&(rendered(table) + &remarks(tracked)))
+    printable(&(rendered(table) + curves + &remarks(tracked)))
 }
 
 fn state_text(tracked: &Tracked) -> String {

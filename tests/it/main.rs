@@ -14,6 +14,7 @@ mod cli_logs;
 mod cli_man;
 mod cli_plan;
 mod cli_render;
+mod cli_series;
 mod cli_show;
 mod cli_submit;
 mod cli_top;

@@ -1,6 +1,6 @@
 //! A curve over the last minutes in one line of letters.
 
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+use crate::cli::bars::Bars;
 
 /// How much time a letter stands for, in milliseconds: `span_ms` over the width, but no less than the points are apart, so
 /// that there are no holes between them.
@@ -26,14 +26,8 @@ pub(super) fn curve(points: &[(u64, Option<f64>)], letter_ms: u64, width: usize,
         }
     }
     sums.into_iter()
-        .map(|(sum, count)| if count == 0 { ' ' } else { bar(sum / f64::from(count), most) })
+        .map(|(sum, count)| if count == 0 { ' ' } else { Bars::Blocks.of(sum / f64::from(count), most) })
         .collect()
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 7")]
-fn bar(value: f64, most: f64) -> char {
-    let part = if most > 0.0 { (value / most).clamp(0.0, 1.0) } else { 0.0 };
-    BARS[(part * 7.0).round() as usize]
 }
 
 #[cfg(test)]

@@ -1,0 +1,195 @@
+//! What is told of a run over time: each figure with its unit, how it is thinned, and the columns it is made of.
+
+use Kind::{Mean, Most};
+
+use crate::record::{GpuReading, Sample};
+
+/// How the readings within a point become one value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// A counter: its growth over the time, in units of this many.
+    Rate(f64),
+    /// The mean over the time.
+    Mean,
+    /// The largest.
+    Most,
+}
+
+/// What the values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    Cpus,
+    /// 0 to 1.
+    Share,
+    Bytes,
+    BytesPerSecond,
+    Percent,
+    Milliwatts,
+    Number,
+}
+
+/// A figure of a reading `R`.
+pub(super) struct Figure<R: 'static> {
+    /// Its name for programs.
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) unit: Unit,
+    /// The columns it is made of.
+    sources: &'static [&'static str],
+    /// The value in a reading.
+    pub(super) read: fn(&R) -> Option<f64>,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a curve needs no 16 digits")]
+fn real(value: Option<u64>) -> Option<f64> {
+    value.map(|value| value as f64)
+}
+
+/// Figures of one column each: its name, what it is called, how it is thinned, its unit.
+macro_rules! figures {
+    ($of:ty; $($column:ident => $name:literal, $kind:expr, $unit:ident;)*) => {
+        [$(Figure::<$of> {
+            name: $name,
+            kind: $kind,
+            unit: Unit::$unit,
+            sources: &[stringify!($column)],
+            read: |reading| real(reading.$column),
+        }),*]
+    };
+}
+
+/// Microseconds a second, as a share of it; or CPUs.
+const OF_A_SECOND: Kind = Kind::Rate(1e6);
+const A_SECOND: Kind = Kind::Rate(1.0);
+static DERIVED: [Figure<Sample>; 2] = [
+    Figure {
+        name: "cpu_busy",
+        kind: OF_A_SECOND,
+        unit: Unit::Cpus,
+        sources: &["cpu_user_us", "cpu_system_us"],
+        read: |sample| Some(real(sample.cpu_user_us)? + real(sample.cpu_system_us)?),
+    },
+    Figure {
+        name: "mem_used_bytes",
+        kind: Most,
+        unit: Unit::Bytes,
+        sources: &["mem_rss_bytes", "mem_anon_bytes", "mem_shmem_bytes"],
+        read: |sample| real(sample.mem_used_bytes()),
+    },
+];
+
+static OF_RUN: [Figure<Sample>; 21] = figures![Sample;
+    cpu_throttled_us => "cpu_throttled", OF_A_SECOND, Share;
+    mem_rss_bytes => "mem_rss_bytes", Most, Bytes;
+    mem_anon_bytes => "mem_anon_bytes", Most, Bytes;
+    mem_shmem_bytes => "mem_shmem_bytes", Most, Bytes;
+    mem_file_bytes => "mem_file_bytes", Most, Bytes;
+    io_read_bytes => "io_read_bytes_per_second", A_SECOND, BytesPerSecond;
+    io_write_bytes => "io_write_bytes_per_second", A_SECOND, BytesPerSecond;
+    processes => "processes", Most, Number;
+    threads => "threads", Most, Number;
+    psi_cpu_some_us => "psi_cpu_some", OF_A_SECOND, Share;
+    psi_mem_some_us => "psi_mem_some", OF_A_SECOND, Share;
+    psi_mem_full_us => "psi_mem_full", OF_A_SECOND, Share;
+    psi_io_some_us => "psi_io_some", OF_A_SECOND, Share;
+    psi_io_full_us => "psi_io_full", OF_A_SECOND, Share;
+    node_psi_cpu_some_us => "node_psi_cpu_some", OF_A_SECOND, Share;
+    node_psi_mem_some_us => "node_psi_mem_some", OF_A_SECOND, Share;
+    node_psi_mem_full_us => "node_psi_mem_full", OF_A_SECOND, Share;
+    node_psi_io_some_us => "node_psi_io_some", OF_A_SECOND, Share;
+    node_psi_io_full_us => "node_psi_io_full", OF_A_SECOND, Share;
+    node_net_rx_bytes => "node_net_rx_bytes_per_second", A_SECOND, BytesPerSecond;
+    node_net_tx_bytes => "node_net_tx_bytes_per_second", A_SECOND, BytesPerSecond;
+];
+
+static BUSY: Figure<GpuReading> = Figure {
+    name: "utilisation_percent",
+    kind: Mean,
+    unit: Unit::Percent,
+    sources: &["utilisation_percent", "gpm_sm_basis_points"],
+    read: GpuReading::busy_percent,
+};
+
+static OF_GPU: [Figure<GpuReading>; 15] = figures![GpuReading;
+    mem_utilisation_percent => "mem_utilisation_percent", Mean, Percent;
+    mem_used_bytes => "mem_used_bytes", Most, Bytes;
+    power_milliwatts => "power_milliwatts", Mean, Milliwatts;
+    temperature_celsius => "temperature_celsius", Most, Number;
+    sm_clock_mhz => "sm_clock_mhz", Mean, Number;
+    mem_clock_mhz => "mem_clock_mhz", Mean, Number;
+    pcie_tx_bytes => "pcie_tx_bytes_per_second", A_SECOND, BytesPerSecond;
+    pcie_rx_bytes => "pcie_rx_bytes_per_second", A_SECOND, BytesPerSecond;
+    nvlink_tx_bytes => "nvlink_tx_bytes_per_second", A_SECOND, BytesPerSecond;
+    nvlink_rx_bytes => "nvlink_rx_bytes_per_second", A_SECOND, BytesPerSecond;
+    run_processes => "run_processes", Most, Number;
+    run_mem_bytes => "run_mem_bytes", Most, Bytes;
+    run_sm_percent => "run_sm_percent", Mean, Percent;
+    gpm_tensor_basis_points => "gpm_tensor_basis_points", Mean, Number;
+    gpm_dram_basis_points => "gpm_dram_basis_points", Mean, Number;
+];
+
+/// Which figures are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// CPU, memory, and how busy each GPU is.
+    Overview,
+    All,
+}
+
+impl Choice {
+    /// Those of the run.
+    pub(super) fn of_run(self) -> impl Iterator<Item = &'static Figure<Sample>> {
+        DERIVED.iter().chain(if self == Self::All { &OF_RUN[..] } else { &[] })
+    }
+
+    /// Those of a GPU.
+    pub(super) fn of_gpu(self) -> impl Iterator<Item = &'static Figure<GpuReading>> {
+        std::iter::once(&BUSY).chain(if self == Self::All { &OF_GPU[..] } else { &[] })
+    }
+
+    /// True for columns of a segment that are needed.
+    pub(super) fn wants(self, name: &str) -> bool {
+        let is_of = |sources: &[&str], name: &str| sources.contains(&name);
+        match name.strip_prefix("gpu/").map(|rest| rest.rsplit_once('/')) {
+            Some(Some((_, column))) => self.of_gpu().any(|figure| is_of(figure.sources, column)),
+            Some(None) => false,
+            None => self.of_run().any(|figure| is_of(figure.sources, name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{COLUMNS, GPU_COLUMNS};
+
+    #[test]
+    fn figures_are_made_of_columns_that_there_are() {
+        let mut names = Vec::new();
+        for figure in Choice::All.of_run() {
+            assert!(figure.sources.iter().all(|source| COLUMNS.iter().any(|column| column.name == *source)));
+            names.push(figure.name);
+        }
+        for figure in Choice::All.of_gpu() {
+            let known = |source: &&str| GPU_COLUMNS.iter().any(|column| column.name == *source);
+            assert!(figure.sources.iter().all(known), "{}", figure.name);
+        }
+        let (all, count) = (names.len(), names.iter().collect::<std::collections::HashSet<_>>().len());
+        assert_eq!(all, count, "{names:?}");
+    }
+
+    #[test]
+    fn the_overview_decodes_little() {
+        let all = COLUMNS.iter().filter(|column| Choice::Overview.wants(column.name)).count();
+        assert_eq!(all, 5);
+        for (name, is_wanted) in [
+            ("gpu/GPU-a/b/utilisation_percent", true),
+            ("gpu/GPU-a/power_milliwatts", false),
+            ("gpu/utilisation_percent", false),
+            ("process/1/2/cpu_us/cpu_user_us", false),
+        ] {
+            assert_eq!(Choice::Overview.wants(name), is_wanted, "{name}");
+        }
+        assert!(Choice::All.wants("gpu/GPU-a/power_milliwatts") && !Choice::All.wants("mem_oom_kills"));
+    }
+}

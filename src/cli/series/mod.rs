@@ -1,0 +1,90 @@
+//! What a run's samples say over time: read segment by segment, thinned to a few points, shown as curves or as numbers.
+
+mod figure;
+mod json;
+mod picture;
+mod read;
+mod thin;
+
+pub(crate) use json::to_json;
+pub(crate) use picture::{curves, overview};
+
+use figure::Choice;
+use read::Segments;
+use thin::{Axis, Thinned, Thinner};
+
+use crate::diagnostic::chain;
+use crate::record::{Missing, NodeRecord, decode_columns_of};
+use crate::rundir::RunDir;
+
+/// The most GPUs of a node: eight, each in seven slices, and a few that came later.
+const MAX_GPUS: usize = 72;
+/// Points of a line of the overview.
+const OVERVIEW_POINTS: usize = 48;
+/// Points of a line that has its own page.
+const CURVE_POINTS: usize = 100;
+
+/// What is known of one measurement over time.
+#[derive(Debug)]
+pub(crate) struct Series {
+    /// `None` where there is no sample.
+    thinned: Option<Thinned>,
+    /// What could not be read, and why.
+    pub(crate) notes: Vec<Missing>,
+}
+
+impl Series {
+    /// What the overview shows.
+    pub(crate) fn overview(run: &RunDir, node: &NodeRecord) -> Self {
+        Self::read(run, node, Choice::Overview, OVERVIEW_POINTS)
+    }
+
+    /// Everything, for curves.
+    pub(crate) fn curves(run: &RunDir, node: &NodeRecord) -> Self {
+        Self::read(run, node, Choice::All, CURVE_POINTS)
+    }
+
+    /// Everything, in so many points at most.
+    pub(crate) fn points(run: &RunDir, node: &NodeRecord, points: usize) -> Self {
+        Self::read(run, node, Choice::All, points)
+    }
+
+    fn read(run: &RunDir, node: &NodeRecord, choice: Choice, points: usize) -> Self {
+        let dir = match run.node_dir(&node.key) {
+            Ok(dir) => dir,
+            Err(error) => {
+                let what = format!("{}.{}", node.key.node, node.key.step);
+                let notes = vec![Missing { what, why: chain(&error).join(": ") }];
+                return Self { thinned: None, notes };
+            }
+        };
+        let load = |seq: u32, all: bool| {
+            let bytes = dir.read_segment(seq).map_err(|error| chain(&error).join(": "))?;
+            let wanted = |name: &str| all && choice.wants(name);
+            decode_columns_of(&bytes, wanted).map_err(|error| error.to_string())
+        };
+        let mut notes = Vec::new();
+        let mut note = |seq: Option<u32>, why: String| {
+            let file = seq.map_or_else(|| "series".to_owned(), |seq| format!("series-{seq:04}.seg"));
+            notes.push(Missing { what: format!("{}.{}/{file}", node.key.node, node.key.step), why });
+        };
+        let seqs = dir.segments().unwrap_or_else(|error| {
+            note(None, chain(&error).join(": "));
+            Vec::new()
+        });
+        let segments = Segments::look(&seqs, |seq| load(seq, false), &mut |seq, why| note(Some(seq), why));
+        let thinned = segments.span().map(|(begin_ms, end_ms)| {
+            let axis = Axis::new(begin_ms, end_ms, points.min(segments.samples()));
+            let mut thinner = Thinner::new(axis, choice, &node.gaps);
+            segments.in_order(
+                |seq| load(seq, true),
+                &mut |seq, why| note(Some(seq), why),
+                |sample| {
+                    thinner.take(&sample);
+                },
+            );
+            thinner.finish()
+        });
+        Self { thinned, notes }
+    }
+}

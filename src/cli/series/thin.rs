@@ -1,0 +1,372 @@
+//! Many readings to few points. Pure.
+
+use std::sync::Arc;
+
+use super::MAX_GPUS;
+use super::figure::{Choice, Figure, Kind, Unit};
+use crate::record::{Gap, Sample};
+
+/// A reading says something of the time since the one before, but not of more than this, in milliseconds: between two
+/// samples there is a minute at most, and what is costly is read every minute or with the next sample after it.
+const REACH_MS: u64 = 150_000;
+
+/// The points, of one length each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Axis {
+    begin_ms: u64,
+    /// The length of a point.
+    width_ms: u64,
+    count: usize,
+}
+
+impl Axis {
+    /// From the first sample to the last, in so many points at most.
+    pub(super) fn new(begin_ms: u64, end_ms: u64, points: usize) -> Self {
+        let points = u64::try_from(points.max(1)).unwrap_or(u64::MAX);
+        // The millisecond of the last sample is within.
+        let span = end_ms.saturating_sub(begin_ms).saturating_add(1);
+        let width_ms = span.div_ceil(points);
+        let count = usize::try_from(span.div_ceil(width_ms)).unwrap_or(usize::MAX);
+        Self { begin_ms, width_ms, count }
+    }
+
+    fn place(&self, at_ms: u64) -> usize {
+        let place = at_ms.saturating_sub(self.begin_ms) / self.width_ms;
+        usize::try_from(place).unwrap_or(usize::MAX).min(self.count - 1)
+    }
+
+    /// When a point begins; that after the last, when the last ends.
+    fn edge_ms(&self, place: usize) -> u64 {
+        self.begin_ms.saturating_add(self.width_ms.saturating_mul(place as u64))
+    }
+}
+
+/// What is known of one point.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cell {
+    /// Value times milliseconds, or the largest value.
+    value: f64,
+    /// Milliseconds of which something is known.
+    known: f64,
+}
+
+/// One figure on its way through the samples.
+#[derive(Debug, Clone, Default)]
+struct Track {
+    /// The reading before: when, and what it said.
+    before: Option<(u64, f64)>,
+    /// Empty until something is known.
+    cells: Vec<Cell>,
+}
+
+impl Track {
+    /// Takes a reading in; what was read before `cut_ms` has nothing to do with it.
+    fn take(&mut self, axis: &Axis, kind: Kind, cut_ms: u64, at_ms: u64, value: f64) {
+        let is_near = |&(before_ms, _): &(u64, f64)| before_ms >= cut_ms && at_ms - before_ms <= REACH_MS;
+        let before = self.before.replace((at_ms, value)).filter(is_near);
+        match (kind, before) {
+            // Where a counter fell it began anew, and how far it got before is not known.
+            (Kind::Rate(of), Some((from_ms, first))) if value >= first && at_ms > from_ms => {
+                let rate = (value - first) / of * 1000.0 / milliseconds(at_ms - from_ms);
+                self.spread(axis, kind, from_ms, at_ms, rate);
+            }
+            (Kind::Rate(_), _) => {}
+            (_, Some((from_ms, _))) if at_ms > from_ms => self.spread(axis, kind, from_ms, at_ms, value),
+            // The first speaks for its own millisecond.
+            _ => self.spread(axis, kind, at_ms, at_ms.saturating_add(1), value),
+        }
+    }
+
+    /// Puts a value into the points between two times, as far as each lies between them.
+    fn spread(&mut self, axis: &Axis, kind: Kind, from_ms: u64, to_ms: u64, value: f64) {
+        if self.cells.is_empty() {
+            self.cells.resize(axis.count, Cell::default());
+        }
+        let first = axis.place(from_ms);
+        for (place, cell) in self.cells.iter_mut().enumerate().take(axis.place(to_ms) + 1).skip(first) {
+            let (begin, end) = (from_ms.max(axis.edge_ms(place)), to_ms.min(axis.edge_ms(place + 1)));
+            if begin >= end {
+                continue;
+            }
+            let share = milliseconds(end - begin);
+            if kind != Kind::Most {
+                cell.value += value * share;
+            } else if cell.known == 0.0 || value > cell.value {
+                cell.value = value;
+            }
+            cell.known += share;
+        }
+    }
+
+    fn finish(self, name: &'static str, kind: Kind, unit: Unit) -> Option<Curve> {
+        let total = |part: fn(&Cell) -> f64| self.cells.iter().map(part).sum::<f64>();
+        let known = total(|cell| cell.known);
+        let mean = (kind != Kind::Most).then(|| total(|cell| cell.value) / known);
+        let value = |cell: &Cell| {
+            let value = if kind == Kind::Most { cell.value } else { cell.value / cell.known };
+            (cell.known > 0.0).then_some(value)
+        };
+        let values = self.cells.iter().map(value).collect();
+        (known > 0.0).then_some(Curve { name, unit, values, mean })
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "less than 2^53 milliseconds")]
+fn milliseconds(ms: u64) -> f64 {
+    ms as f64
+}
+
+/// A figure over time.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Curve {
+    pub(super) name: &'static str,
+    pub(super) unit: Unit,
+    /// A value for each point; `None` where nothing is known.
+    pub(super) values: Vec<Option<f64>>,
+    /// Over all that is known; `None` where the points are the largest values.
+    pub(super) mean: Option<f64>,
+}
+
+impl Curve {
+    /// The highest point.
+    pub(super) fn peak(&self) -> f64 {
+        self.values.iter().flatten().copied().fold(0.0, f64::max)
+    }
+}
+
+/// A measurement in few points.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Thinned {
+    /// The length of a point.
+    pub(super) interval_ms: u64,
+    /// When each point begins.
+    pub(super) at_ms: Vec<u64>,
+    /// Samples that it was made of.
+    pub(super) samples: u64,
+    /// Figures of the run of which anything is known.
+    pub(super) run: Vec<Curve>,
+    /// The same of each GPU, by UUID.
+    pub(super) gpus: Vec<(Arc<str>, Vec<Curve>)>,
+}
+
+/// Takes the samples one after the other.
+pub(super) struct Thinner {
+    axis: Axis,
+    choice: Choice,
+    /// The middles of the gaps, ascending.
+    cuts: Vec<u64>,
+    passed: usize,
+    samples: u64,
+    run: Vec<Track>,
+    gpus: Vec<(Arc<str>, Vec<Track>)>,
+}
+
+impl Thinner {
+    pub(super) fn new(axis: Axis, choice: Choice, gaps: &[Gap]) -> Self {
+        // The ends of a gap are not exactly those of the samples. One that was filled later on costs one sample's reach.
+        let mut cuts: Vec<u64> =
+            gaps.iter().map(|gap| gap.from_ms + gap.to_ms.saturating_sub(gap.from_ms) / 2).collect();
+        cuts.sort_unstable();
+        let run = choice.of_run().map(|_| Track::default()).collect();
+        Self { axis, choice, cuts, passed: 0, samples: 0, run, gpus: Vec::new() }
+    }
+
+    /// Takes a sample in; it is no older than the one before.
+    pub(super) fn take(&mut self, sample: &Sample) {
+        let at_ms = sample.at_ms;
+        self.samples += 1;
+        while self.cuts.get(self.passed).is_some_and(|cut| *cut <= at_ms) {
+            self.passed += 1;
+        }
+        let cut_ms = self.passed.checked_sub(1).map_or(0, |last| self.cuts[last]);
+        let at = At { axis: &self.axis, cut_ms, at_ms };
+        at.take(self.choice.of_run(), &mut self.run, sample);
+        for reading in &sample.gpus {
+            let place = self.gpus.iter().position(|(uuid, _)| *uuid == reading.uuid);
+            let place = place.unwrap_or_else(|| {
+                let tracks = self.choice.of_gpu().map(|_| Track::default()).collect();
+                self.gpus.push((reading.uuid.clone(), tracks));
+                self.gpus.len() - 1
+            });
+            at.take(self.choice.of_gpu(), &mut self.gpus[place].1, reading);
+            // A damaged record may name any number of them.
+            self.gpus.truncate(MAX_GPUS);
+        }
+    }
+
+    pub(super) fn finish(self) -> Thinned {
+        let Self { axis, choice, samples, run, gpus, .. } = self;
+        let gpu = |(uuid, tracks)| (uuid, curves(choice.of_gpu(), tracks));
+        Thinned {
+            interval_ms: axis.width_ms,
+            at_ms: (0..axis.count).map(|place| axis.edge_ms(place)).collect(),
+            samples,
+            run: curves(choice.of_run(), run),
+            gpus: gpus.into_iter().map(gpu).collect(),
+        }
+    }
+}
+
+fn curves<R: 'static>(figures: impl Iterator<Item = &'static Figure<R>>, tracks: Vec<Track>) -> Vec<Curve> {
+    let curve = |(figure, track): (&Figure<R>, Track)| track.finish(figure.name, figure.kind, figure.unit);
+    figures.zip(tracks).filter_map(curve).collect()
+}
+
+/// A moment.
+struct At<'a> {
+    axis: &'a Axis,
+    cut_ms: u64,
+    at_ms: u64,
+}
+
+impl At<'_> {
+    fn take<R: 'static>(
+        &self,
+        figures: impl Iterator<Item = &'static Figure<R>>,
+        tracks: &mut [Track],
+        reading: &R,
+    ) {
+        for (figure, track) in figures.zip(tracks) {
+            if let Some(value) = (figure.read)(reading) {
+                track.take(self.axis, figure.kind, self.cut_ms, self.at_ms, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::GpuReading;
+
+    /// What becomes of these readings, at times in seconds, between the first and the last.
+    fn thinned(kind: Kind, points: usize, gaps: &[(u64, u64)], readings: &[(u64, f64)]) -> Vec<Option<f64>> {
+        let (first, last) = (readings[0].0 * 1000, readings[readings.len() - 1].0 * 1000);
+        let axis = Axis::new(first, last - 1, points);
+        let mut cuts = gaps.iter().map(|(from, to)| (from + to) * 500).collect::<Vec<_>>();
+        cuts.sort_unstable();
+        let mut track = Track::default();
+        for (at, value) in readings {
+            let cut = cuts.iter().copied().filter(|cut| *cut <= at * 1000).max().unwrap_or(0);
+            track.take(&axis, kind, cut, at * 1000, *value);
+        }
+        track.finish("", kind, Unit::Number).map_or_else(Vec::new, |curve| curve.values)
+    }
+
+    const RATE: Kind = Kind::Rate(1.0);
+
+    #[test]
+    fn a_rate_is_growth_over_the_time_it_took() {
+        assert_eq!(
+            thinned(RATE, 2, &[], &[(0, 5.0), (1, 7.0), (2, 7.0), (4, 47.0)]),
+            [Some(1.0), Some(20.0)]
+        );
+        // Read every ten seconds and told every five.
+        let read = [(0, 0.0), (10, 100.0), (20, 100.0)];
+        assert_eq!(thinned(RATE, 4, &[], &read), [Some(10.0), Some(10.0), Some(0.0), Some(0.0)]);
+        // A part of a point on either side.
+        assert_eq!(thinned(RATE, 2, &[], &[(0, 0.0), (3, 30.0), (4, 50.0)]), [Some(10.0), Some(15.0)]);
+    }
+
+    #[test]
+    fn the_growth_is_all_there_however_it_is_cut() {
+        let readings: Vec<(u64, f64)> = (0..200).map(|n| (n * 7 % 5 + n * 5, (n * n) as f64)).collect();
+        for points in [1, 2, 3, 7, 48, 300, 9999] {
+            let values = thinned(RATE, points, &[], &readings);
+            let span = (readings[199].0 - readings[0].0) * 1000;
+            let width = span.div_ceil(points as u64);
+            let total: f64 = values
+                .iter()
+                .enumerate()
+                .map(|(place, value)| {
+                    let length = width.min(span - width * place as u64);
+                    value.expect("there are no holes") * length as f64 / 1000.0
+                })
+                .sum();
+            assert!((total - 39_601.0).abs() < 1e-6, "{total} with {points}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_told_across_a_counter_that_began_anew() {
+        let readings = [(0, 50.0), (1, 60.0), (2, 4.0), (3, 10.0)];
+        assert_eq!(thinned(RATE, 3, &[], &readings), [Some(10.0), None, Some(6.0)]);
+        // One point of three seconds: of two of them something is known.
+        assert_eq!(thinned(RATE, 1, &[], &readings), [Some(8.0)]);
+        assert!(thinned(RATE, 3, &[], &readings[1..3]).is_empty());
+    }
+
+    #[test]
+    fn a_hole_is_a_hole_and_no_zero() {
+        let readings = [(0, 0.0), (10, 10.0), (40, 100.0), (50, 150.0)];
+        let rates = [Some(1.0), None, None, None, Some(5.0)];
+        assert_eq!(thinned(RATE, 5, &[(10, 40)], &readings), rates);
+        // The gap is told a little beside the samples.
+        assert_eq!(thinned(RATE, 5, &[(8, 41)], &readings), rates);
+        assert_eq!(thinned(RATE, 5, &[], &readings)[2], Some(3.0));
+        // Nobody told of it, but it is too long.
+        let far = [(0, 0.0), (100, 10.0), (300, 100.0), (400, 150.0)];
+        assert_eq!(thinned(RATE, 4, &[], &far), [Some(0.1), None, None, Some(0.5)]);
+        let gauge = thinned(Kind::Mean, 4, &[], &far);
+        assert_eq!(gauge, [Some(10.0), None, None, Some(150.0)]);
+    }
+
+    #[test]
+    fn gauges_are_means_over_time_or_the_most() {
+        let readings = [(0, 2.0), (1, 4.0), (2, 4.0), (8, 10.0), (10, 0.0)];
+        let means = thinned(Kind::Mean, 2, &[], &readings);
+        assert!((means[0].expect("known") - 7.5996).abs() < 1e-4, "{means:?}");
+        assert_eq!(means[1], Some(6.0));
+        assert_eq!(thinned(Kind::Most, 5, &[], &readings), [4.0, 10.0, 10.0, 10.0, 0.0].map(Some));
+        // A gauge of 0 is known.
+        assert_eq!(thinned(Kind::Most, 1, &[], &[(0, 0.0), (1, 0.0)]), [Some(0.0)]);
+    }
+
+    #[test]
+    fn the_axis_holds_every_sample_and_no_more_points_than_wanted() {
+        for (end, points) in [(0, 300), (1, 300), (9, 10), (10, 10), (10, 3), (2_592_000_000, 10_000), (7, 0)]
+        {
+            let axis = Axis::new(1000, 1000 + end, points);
+            assert!(axis.count <= points.max(1) && axis.count > 0, "{axis:?}");
+            assert_eq!((axis.place(1000), axis.place(1000 + end)), (0, axis.count - 1), "{axis:?}");
+            assert!(axis.edge_ms(axis.count) > 1000 + end && axis.edge_ms(axis.count - 1) <= 1000 + end);
+        }
+        // A clock that was wrong for a while.
+        assert!(Axis::new(0, u64::MAX, 10).count <= 10);
+    }
+
+    #[test]
+    fn figures_of_run_and_gpus_are_there_where_something_was_read() {
+        let sample = |second: u64| Sample {
+            at_ms: 1000 * second,
+            cpu_user_us: Some(1_500_000 * second),
+            cpu_system_us: Some(500_000 * second),
+            mem_anon_bytes: Some(second),
+            gpus: vec![GpuReading { gpm_sm_basis_points: Some(2500), ..GpuReading::of("GPU-1".into()) }],
+            ..Sample::default()
+        };
+        let mut thinner = Thinner::new(Axis::new(0, 10_000, 2), Choice::All, &[]);
+        (0..=10).map(sample).for_each(|sample| thinner.take(&sample));
+        let thinned = thinner.finish();
+        assert_eq!((thinned.samples, &thinned.at_ms[..], thinned.interval_ms), (11, &[0, 5001][..], 5001));
+        let of = |curves: &[Curve]| -> Vec<(&str, Option<f64>)> {
+            curves.iter().map(|curve| (curve.name, curve.values[1])).collect()
+        };
+        let (used, anon) = (("mem_used_bytes", Some(10.0)), ("mem_anon_bytes", Some(10.0)));
+        assert_eq!(of(&thinned.run), [("cpu_busy", Some(2.0)), used, anon]);
+        assert_eq!(&*thinned.gpus[0].0, "GPU-1");
+        assert_eq!(of(&thinned.gpus[0].1), [("utilisation_percent", Some(25.0))]);
+        assert_eq!((thinned.run[0].mean, thinned.run[1].mean), (Some(2.0), None));
+    }
+
+    #[test]
+    fn no_more_gpus_than_a_node_can_have() {
+        let gpus = (0..200).map(|n| {
+            let uuid: Arc<str> = format!("GPU-{n}").into();
+            GpuReading { utilisation_percent: Some(n), ..GpuReading::of(uuid) }
+        });
+        let mut thinner = Thinner::new(Axis::new(0, 1, 2), Choice::All, &[]);
+        thinner.take(&Sample { gpus: gpus.collect(), ..Sample::default() });
+        assert_eq!(thinner.finish().gpus.len(), MAX_GPUS);
+    }
+}
