@@ -1,10 +1,11 @@
 //! One client's connection: messages in, responses out, each within its time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::peer::Peer;
@@ -37,15 +38,17 @@ pub(super) struct Question {
     pub(super) reply: oneshot::Sender<Response>,
 }
 
-/// Serves one client until it leaves, or breaks a rule.
+/// Serves one client until it leaves, or breaks a rule. `turns` are those of its user: the owner and the database are asked
+/// one after another, so that many connections of one user must not stand before everybody else's.
 pub(super) async fn serve(
     mut stream: UnixStream,
     connection: u64,
     peer: Peer,
     patience: Patience,
+    turns: Arc<Semaphore>,
     node: mpsc::Sender<Asked>,
 ) {
-    if let Err(refusal) = converse(&mut stream, connection, peer, patience, &node).await {
+    if let Err(refusal) = converse(&mut stream, connection, peer, patience, &turns, &node).await {
         tracing::debug!(uid = peer.uid, pid = peer.pid, ?refusal, "a client was sent away");
         let _ = send(&mut stream, &refusal, patience).await;
     }
@@ -58,6 +61,7 @@ async fn converse(
     connection: u64,
     peer: Peer,
     patience: Patience,
+    turns: &Semaphore,
     node: &mpsc::Sender<Asked>,
 ) -> Result<(), Response> {
     let mut decoder = Decoder::default();
@@ -75,6 +79,8 @@ async fn converse(
         Some(_) => return Err(Response::refused(RefusalKind::BadRequest, "a hello must come first")),
     }
     while let Some(request) = receive(stream, &mut decoder, patience).await? {
+        // Kept until the answer is there. The semaphore is never closed.
+        let _turn = turns.acquire().await;
         let (reply, answer) = oneshot::channel();
         let asked = Question { connection, peer, request: Box::new(request), reply };
         if node.send(Asked::Request(asked)).await.is_err() {

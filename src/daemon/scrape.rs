@@ -14,6 +14,8 @@ use crate::export::{Family, Flavour, write_metrics};
 const HEAD_BYTES: usize = 8192;
 /// How long one scrape may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Pause after a client that could not be let in.
+const PAUSE: Duration = Duration::from_millis(20);
 /// Scrapes at once.
 const SCRAPERS: usize = 8;
 
@@ -27,7 +29,14 @@ pub(super) async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> 
 /// The next client; never one where there is no port.
 pub(super) async fn next(listener: Option<&TcpListener>) -> Option<TcpStream> {
     match listener {
-        Some(listener) => listener.accept().await.ok().map(|(stream, _)| stream),
+        Some(listener) => match listener.accept().await {
+            Ok((stream, _)) => Some(stream),
+            Err(_) => {
+                // No descriptors are left, for instance: asking again at once would only cost.
+                tokio::time::sleep(PAUSE).await;
+                None
+            }
+        },
         None => std::future::pending().await,
     }
 }

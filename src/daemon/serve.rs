@@ -7,12 +7,13 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::connection::{self, Asked, Patience};
@@ -32,6 +33,8 @@ use crate::store::{LiveRun, NodeStore, StoreError};
 
 /// Requests that may wait for the owner; their senders wait with them.
 const REQUESTS: usize = 256;
+/// Requests of one user that wait for their answers at a time; further ones of that user wait before them.
+const TURNS: usize = 16;
 /// How often old runs are looked for.
 const RETAIN_EVERY: Duration = Duration::from_secs(600);
 /// How often the metrics' text file is written.
@@ -256,10 +259,22 @@ fn listen(path: &Path) -> Result<UnixListener, DaemonError> {
     Ok(listener)
 }
 
+/// What the doorkeeper knows of one user.
+struct OfUser {
+    connections: usize,
+    turns: Arc<Semaphore>,
+}
+
+impl OfUser {
+    fn new() -> Self {
+        Self { connections: 0, turns: Arc::new(Semaphore::new(TURNS)) }
+    }
+}
+
 /// Lets clients in, so many at once.
 struct Doorkeeper {
     inside: HashMap<u64, u32>,
-    by_user: HashMap<u32, usize>,
+    by_user: HashMap<u32, OfUser>,
     next: u64,
     limit: usize,
     limit_per_user: usize,
@@ -293,27 +308,28 @@ impl Doorkeeper {
             }
         };
         let Ok(peer) = Peer::of(stream.as_fd(), self.read_group) else { return };
-        let of_user = self.by_user.entry(peer.uid).or_default();
+        let of_user = self.by_user.entry(peer.uid).or_insert_with(OfUser::new);
         // Root gets in even where users crowd the door.
         let is_full = self.inside.len() >= self.limit && peer.uid != 0;
-        if is_full || *of_user >= self.limit_per_user {
+        if is_full || of_user.connections >= self.limit_per_user {
             let refusal = Response::refused(RefusalKind::Busy, "too many connections; try again later");
             if let Ok(bytes) = encode(&refusal) {
                 let _ = stream.try_write(&bytes);
             }
             return;
         }
-        *of_user += 1;
+        of_user.connections += 1;
+        let turns = Arc::clone(&of_user.turns);
         self.inside.insert(self.next, peer.uid);
-        tokio::spawn(connection::serve(stream, self.next, peer, self.patience, self.asked.clone()));
+        tokio::spawn(connection::serve(stream, self.next, peer, self.patience, turns, self.asked.clone()));
         self.next += 1;
     }
 
     fn left(&mut self, connection: u64) {
         let Some(uid) = self.inside.remove(&connection) else { return };
-        if let Some(count) = self.by_user.get_mut(&uid) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(of_user) = self.by_user.get_mut(&uid) {
+            of_user.connections -= 1;
+            if of_user.connections == 0 {
                 self.by_user.remove(&uid);
             }
         }
