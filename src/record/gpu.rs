@@ -95,7 +95,7 @@ impl GpuUsage {
         let sums = &mut self.sums;
         let apart = sums.last_at_ms.replace(at_ms).and_then(|last| at_ms.checked_sub(last));
         let apart_seconds = apart.filter(|ms| *ms <= HOLE_MS).map_or(0.0, |ms| real(ms) / 1e3);
-        self.readings += 1;
+        self.readings = self.readings.saturating_add(1);
         let utilisation = reading.utilisation_percent.map(|percent| percent.saturating_mul(100));
         count(&mut sums.utilisation, utilisation.or(reading.gpm_sm_basis_points));
         count(&mut sums.power, reading.power_milliwatts);
@@ -103,7 +103,8 @@ impl GpuUsage {
         if let Some(now) = reading.energy_millijoules {
             // A counter that fell began anew with its driver.
             let before = sums.last_energy_millijoules.replace(now).unwrap_or(now);
-            sums.energy_millijoules += now.checked_sub(before).unwrap_or(now);
+            let drawn = now.checked_sub(before).unwrap_or(now);
+            sums.energy_millijoules = sums.energy_millijoules.saturating_add(drawn);
             self.energy_joules = Some(real(sums.energy_millijoules) / 1e3);
         }
         self.utilisation_mean_percent = mean(sums.utilisation).map(|basis_points| basis_points / 100.0);
@@ -123,7 +124,7 @@ impl GpuUsage {
 
 fn count(sum: &mut (u64, u64), value: Option<u64>) {
     if let Some(value) = value {
-        *sum = (sum.0.saturating_add(value), sum.1 + 1);
+        *sum = (sum.0.saturating_add(value), sum.1.saturating_add(1));
     }
 }
 

@@ -47,7 +47,7 @@ impl Usage {
     pub fn add_sample(&mut self, sample: &Sample, started_at_ms: u64) {
         let had_processes = self.processes_peak.is_some() || sample.processes != Some(0);
         let newer = |old: Option<u64>, new: Option<u64>| old.max(new.filter(|_| had_processes));
-        self.wall_seconds = Some(seconds(sample.at_ms.saturating_sub(started_at_ms) * 1000));
+        self.wall_seconds = Some(seconds(sample.at_ms.saturating_sub(started_at_ms).saturating_mul(1000)));
         // Another source (the daemon's cgroup, the watcher's processes) may have counted a little less.
         let time = |old: Option<f64>, new: Option<u64>| larger(old, new.map(seconds));
         self.cpu_user_seconds = time(self.cpu_user_seconds, sample.cpu_user_us);
@@ -76,7 +76,7 @@ impl Usage {
     /// Takes the end of the command in: its wall time, and the CPU time that the kernel summed up for it and all its children,
     /// which counts what no sample saw.
     pub fn add_family(&mut self, wall_ms: u64, cpu_user_us: u64, cpu_system_us: u64) {
-        self.wall_seconds = Some(seconds(wall_ms * 1000));
+        self.wall_seconds = Some(seconds(wall_ms.saturating_mul(1000)));
         self.cpu_user_seconds = larger(self.cpu_user_seconds, Some(seconds(cpu_user_us)));
         self.cpu_system_seconds = larger(self.cpu_system_seconds, Some(seconds(cpu_system_us)));
     }

@@ -1,5 +1,7 @@
 //! Series in few figures, for each minute and each hour.
 
+use std::collections::BTreeMap;
+
 use rusqlite::params;
 
 use super::{NodeId, Work};
@@ -21,31 +23,24 @@ struct Bucket {
     last: u64,
 }
 
-/// The buckets of a series, oldest first but for jumps of the clock.
-fn buckets(values: impl Iterator<Item = (u64, Option<u64>)>, span_seconds: u64) -> Vec<Bucket> {
-    let mut found: Vec<Bucket> = Vec::new();
+/// The buckets of a series, oldest first.
+fn buckets(
+    values: impl Iterator<Item = (u64, Option<u64>)>,
+    span_seconds: u64,
+) -> impl Iterator<Item = Bucket> {
+    let mut found: BTreeMap<u64, Bucket> = BTreeMap::new();
     for (at_ms, value) in values {
         let Some(value) = value else { continue };
         let t0_ms = at_ms - at_ms % (span_seconds * 1000);
-        match found.iter_mut().rev().find(|bucket| bucket.t0_ms == t0_ms) {
-            Some(bucket) => {
-                bucket.samples += 1;
-                bucket.minimum = bucket.minimum.min(value);
-                bucket.maximum = bucket.maximum.max(value);
-                bucket.sum += real(value);
-                bucket.last = value;
-            }
-            None => found.push(Bucket {
-                t0_ms,
-                samples: 1,
-                minimum: value,
-                maximum: value,
-                sum: real(value),
-                last: value,
-            }),
-        }
+        let new = Bucket { t0_ms, samples: 0, minimum: value, maximum: value, sum: 0.0, last: value };
+        let bucket = found.entry(t0_ms).or_insert(new);
+        bucket.samples += 1;
+        bucket.minimum = bucket.minimum.min(value);
+        bucket.maximum = bucket.maximum.max(value);
+        bucket.sum += real(value);
+        bucket.last = value;
     }
-    found
+    found.into_values()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a sum over many values; 53 bits of it are enough")]
@@ -141,8 +136,8 @@ mod tests {
             last,
         };
         let minutes = [bucket(0, 2, 5, 9, 14.0, 9), bucket(60_000, 2, 3, 7, 10.0, 3)];
-        assert_eq!(buckets(values.into_iter(), 60), minutes);
-        assert_eq!(buckets(values.into_iter(), 3600), [bucket(0, 4, 3, 9, 24.0, 9)]);
-        assert_eq!(buckets([(5, None)].into_iter(), 60), []);
+        assert_eq!(buckets(values.into_iter(), 60).collect::<Vec<_>>(), minutes);
+        assert_eq!(buckets(values.into_iter(), 3600).collect::<Vec<_>>(), [bucket(0, 4, 3, 9, 24.0, 9)]);
+        assert_eq!(buckets([(5, None)].into_iter(), 60).count(), 0);
     }
 }
