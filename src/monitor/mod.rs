@@ -12,6 +12,7 @@ mod commands;
 mod gpu;
 mod host;
 pub mod identity;
+mod kept;
 mod ledger;
 mod node;
 mod process;

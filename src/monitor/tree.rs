@@ -8,12 +8,12 @@
 //! is waited for in between is then missing for one reading, never counted twice; [`super::ledger`] bridges that.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use nix::sys::resource::{Resource, getrlimit};
 
+use super::kept::Kept;
 use super::process::{CpuTicks, Io, ProcDir, Stat, is_gone, read_stat};
 
 /// Ticks after which a process that was no member is looked at again: it may have changed its group, or its pid may
@@ -66,8 +66,8 @@ struct Known {
 struct Member {
     stat: Stat,
     io: Option<Io>,
-    file: Option<File>,
-    io_file: Option<File>,
+    file: Option<Kept>,
+    io_file: Option<Kept>,
 }
 
 impl Member {
@@ -80,7 +80,7 @@ impl Member {
         let read = match &self.file {
             Some(file) => proc.stat_again(file),
             None => proc.stat(self.stat.pid).map(|(stat, file)| {
-                self.file = keep.then_some(file);
+                self.file = Some(file).filter(|_| keep).and_then(Kept::of);
                 stat
             }),
         };
@@ -97,7 +97,7 @@ impl Member {
             Some(file) => proc.io_again(file)?,
             None => {
                 let (io, file) = proc.io(self.stat.pid)?;
-                self.io_file = keep.then_some(file);
+                self.io_file = Some(file).filter(|_| keep).and_then(Kept::of);
                 io
             }
         };

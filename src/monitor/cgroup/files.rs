@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crate::monitor::kept::Kept;
+
 /// Longer than any file that is read in one call. The kernel writes each of them whole where the buffer has the room.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Readings for which a file that was not there is left alone.
@@ -19,7 +21,7 @@ pub(in crate::monitor) fn new_buffer() -> Vec<u8> {
 #[derive(Debug)]
 pub(in crate::monitor) struct KeptFile {
     path: PathBuf,
-    file: Option<File>,
+    file: Option<Kept>,
     leave_alone: u32,
     problem: Option<String>,
 }
@@ -68,7 +70,7 @@ impl KeptFile {
         let read = File::open(&self.path).and_then(|file| Ok((read_whole(&file, buffer)?, file)));
         match read {
             Ok((length, file)) => {
-                self.file = Some(file);
+                self.file = Kept::of(file);
                 Some(length)
             }
             Err(error) => {
