@@ -4,6 +4,7 @@
 use super::peer::Peer;
 use crate::monitor::{JobCgroup, cgroup, identity};
 use crate::protocol::{Process, Refusal, RefusalKind, Registration};
+use crate::record::NodeRecord;
 
 /// What a run's description may weigh, in bytes of JSON.
 const RUN_BYTES_MAX: usize = 64 << 10;
@@ -16,7 +17,7 @@ const NODE_NAME_MAX: usize = 244;
 pub(super) struct Admitted {
     /// The training's first process, by this daemon's own pids.
     pub(super) command: Process,
-    pub(super) supervisor: u32,
+    pub(super) supervisor: Process,
     pub(super) cgroup: Option<JobCgroup>,
 }
 
@@ -27,12 +28,18 @@ fn refused<T>(kind: RefusalKind, message: impl Into<String>) -> Result<T, Refusa
 /// Looks the peer's family up: its parent is the supervisor, whose other child is the command.
 pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted, Refusal> {
     let gone = || refused(RefusalKind::BadRequest, "the process that asks has ended already");
-    let Ok(supervisor) = identity::parent_of(peer.pid) else { return gone() };
-    if !identity::uid_of(supervisor).is_ok_and(|uid| uid == peer.uid) {
-        let message = format!("process {supervisor}, which started the asking one, is of another user");
+    // A connection outlives who made it, and its pid passes on.
+    if !identity::uid_of(peer.pid).is_ok_and(|uid| uid == peer.uid) {
+        return gone();
+    }
+    let Ok(parent) = identity::parent_of(peer.pid) else { return gone() };
+    if !identity::uid_of(parent).is_ok_and(|uid| uid == peer.uid) {
+        let message = format!("process {parent}, which started the asking one, is of another user");
         return refused(RefusalKind::NotPermitted, message);
     }
-    let Some(command) = command_of(supervisor, peer.pid, registration.command) else {
+    let Ok(start_time_ticks) = identity::start_time_ticks(parent) else { return gone() };
+    let supervisor = Process { pid: parent, start_time_ticks };
+    let Some(command) = command_of(parent, peer.pid, registration.command) else {
         let message = "the training is no child of the process that started the asking one";
         return refused(RefusalKind::BadRequest, message);
     };
@@ -48,25 +55,36 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
     Ok(Admitted { command, supervisor, cgroup })
 }
 
-/// Refuses a description that is too long, or that names nothing.
-pub(super) fn check_sizes(registration: &Registration) -> Result<(), Refusal> {
+/// Whether a registration holds together and is no larger than it may be.
+pub(super) fn check(registration: &Registration) -> Result<(), Refusal> {
     let Registration { run, record, gpus, .. } = registration;
-    let weigh = |bytes: serde_json::Result<Vec<u8>>| bytes.map_or(usize::MAX, |bytes| bytes.len());
-    if weigh(serde_json::to_vec(run)) > RUN_BYTES_MAX || weigh(serde_json::to_vec(record)) > RECORD_BYTES_MAX
-    {
+    if weigh(run) > RUN_BYTES_MAX {
         return refused(RefusalKind::BadRequest, "the description of the run is too long");
     }
+    check_record(record)?;
     let node = &record.key.node;
     if node.is_empty() || node.len() > NODE_NAME_MAX || node.chars().any(|c| c == '/' || c.is_control()) {
         return refused(RefusalKind::BadRequest, format!("{node:?} cannot name a node"));
     }
-    if gpus.len() > 256 || gpus.iter().any(|uuid| uuid.len() > 96) {
+    if gpus.len().max(record.gpus.len()) > 256 || gpus.iter().any(|uuid| uuid.len() > 96) {
         return refused(RefusalKind::BadRequest, "too many GPUs, or names too long");
     }
     if run.run_id != record.key.run_id {
         return refused(RefusalKind::BadRequest, "the run and the record do not belong together");
     }
     Ok(())
+}
+
+/// Whether a record is no larger than it may be: it is kept in memory as long as its run.
+pub(super) fn check_record(record: &NodeRecord) -> Result<(), Refusal> {
+    if weigh(record) > RECORD_BYTES_MAX {
+        return refused(RefusalKind::BadRequest, "the record of the run is too long");
+    }
+    Ok(())
+}
+
+fn weigh(value: &impl serde::Serialize) -> usize {
+    serde_json::to_vec(value).map_or(usize::MAX, |bytes| bytes.len())
 }
 
 /// The command among the supervisor's children: the one that is claimed or, where the client counts pids in a namespace of

@@ -1,29 +1,35 @@
 //! The owner of all that is known of this node: the runs under watch, the GPUs, the cost of watching.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::admit::{Admitted, admit, check_sizes};
+use super::admit::{Admitted, admit, check, check_record};
 use super::connection::Question;
 use super::discover::{Discovery, Found};
 use super::peer::Peer;
 use super::recorder::{End, Handle, Job, Notice, Recorder, Register, Reply};
-use super::watched::{Memory, Stage, Watched};
+use super::watched::{Memory, Stage, Watched, not_in_the_future};
 use crate::clock::now_ms;
 use crate::monitor::{self, GpuReport, GpuWatch, identity};
 use crate::protocol::{
     DaemonCost, DaemonStatus, Ending, MAX_MESSAGE_BYTES, Process, RefusalKind, Registered, Registration,
     Request, Response, Runs, RunsQuery,
 };
-use crate::record::{EventKind, Gap, MeasureKey, NodeRecord, RunRecord, Sample, decode_segment};
+use crate::record::{
+    EventKind, Gap, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, RunRecord, Sample, decode_segment,
+};
 use crate::store::{Live, LiveRun, NodeId};
 
 /// A wall clock that moved so much against the steady one was set.
 const CLOCK_JUMP_MS: u64 = 500;
+/// A pause between two ticks that is longer than the interval by this is a hole in the series.
+const HELD_UP: Duration = Duration::from_secs(5);
 /// What a client may hand in for one run, so that nobody fills the node's disk: days of samples without a daemon.
 const BACKFILL_MAX: usize = 16 << 20;
+/// Likewise in samples, which may be packed so well that their bytes bound nothing: eleven days at one a second.
+const BACKFILL_SAMPLES_MAX: usize = 1_000_000;
 /// Room that is left in an answer for what surrounds the runs.
 const ANSWER_ROOM: usize = MAX_MESSAGE_BYTES - 4096;
 
@@ -47,12 +53,15 @@ pub(super) struct Node {
     next: Handle,
     gpus: Option<GpuWatch>,
     recorder: Recorder,
+    /// Ends for which the recorder had no room: nobody else would tell it that those runs are over.
+    late: VecDeque<Job>,
     boot_id: String,
     host: String,
     started_at_ms: u64,
     pub(super) cost: DaemonCost,
-    /// Wall clock less steady clock, at the last tick.
-    clocks: Option<(u64, Instant)>,
+    /// The wall clock, the steady clock and the time since boot, at the last tick. The steady clock stands while the machine
+    /// is suspended, the last does not.
+    clocks: Option<(u64, Instant, Duration)>,
     ticks_since_fold: usize,
     /// Looks for jobs of others, where the site wants them.
     discovery: Option<Discovery>,
@@ -73,6 +82,7 @@ impl Node {
             next: 1,
             gpus,
             recorder,
+            late: VecDeque::new(),
             boot_id: identity::boot_id().unwrap_or_default(),
             host: monitor::host_facts(None).hostname,
             started_at_ms: now_ms(),
@@ -98,12 +108,11 @@ impl Node {
             self.next += 1;
             let command = Process { pid: run.live.pid, start_time_ticks: run.live.start_time_ticks };
             let memory: Memory = serde_json::from_str(&run.live.state).unwrap_or_default();
-            let is_alive =
-                run.live.boot_id == self.boot_id && identity::is_alive(command.pid, command.start_time_ticks);
             let stopped = memory.stopped;
             let mut watched =
                 Watched::new(run.uid, command, run.record, memory, self.options.process_interval);
             watched.node = Some(run.node);
+            let is_alive = run.live.boot_id == self.boot_id && watched.is_alive();
             watched.replay(&spooled);
             let (from_ms, to_ms) = (watched.memory.last_at_ms, now_ms());
             if is_alive {
@@ -130,10 +139,20 @@ impl Node {
         self.fold(false);
     }
 
-    fn close(&self, mut watched: Watched) {
+    fn close(&mut self, mut watched: Watched) {
         let record = Box::new(watched.interrupt());
         if let Some(node) = watched.node {
-            let _ = self.recorder.send(Job::End(End { node, record, answer: None }));
+            self.hand_on(Job::End(End { node, record, answer: None }));
+        }
+    }
+
+    /// Tells the recorder of ends for which it had no room before.
+    fn end_late(&mut self) {
+        while let Some(job) = self.late.pop_front() {
+            if let Err(job) = self.recorder.send(job) {
+                self.late.push_front(job);
+                break;
+            }
         }
     }
 
@@ -157,6 +176,7 @@ impl Node {
             }
         }
         self.recorder.tick(samples);
+        self.end_late();
         self.fold_when_due();
         for handle in abandoned {
             if let Some(mut watched) = self.runs.remove(&handle) {
@@ -187,8 +207,23 @@ impl Node {
     }
 
     fn watch_clocks(&mut self, now: u64, steady: Instant) {
-        let Some((then, steady_then)) = self.clocks.replace((now, steady)) else { return };
-        if let Some(expected) = jumped(then, steady.duration_since(steady_then), now) {
+        let since_boot = identity::age(0).unwrap_or_default();
+        let Some((then, steady_then, boot_then)) = self.clocks.replace((now, steady, since_boot)) else {
+            return;
+        };
+        let awake = steady.duration_since(steady_then);
+        let asleep = since_boot.saturating_sub(boot_then).saturating_sub(awake);
+        let why = match (asleep > HELD_UP, awake > self.options.interval + HELD_UP) {
+            (true, _) => Some("the machine was suspended"),
+            (false, true) => Some("dlrund was held up"),
+            (false, false) => None,
+        };
+        if let Some(why) = why {
+            for watched in self.runs.values_mut().filter(|watched| watched.stage == Stage::Live) {
+                watched.add_gap(Gap { from_ms: then, to_ms: now, why: why.to_owned() });
+            }
+        }
+        if let Some(expected) = jumped(then, awake + asleep, now) {
             let detail = format!("the wall clock jumped from {expected} to {now} ms");
             for watched in self.runs.values_mut() {
                 watched.note(now, EventKind::ClockJump, detail.clone());
@@ -230,8 +265,9 @@ impl Node {
             Memory { name: run.name.clone(), foreign: true, cgroup: Some(cgroup), ..Memory::default() };
         let watched = Watched::new(uid, first, record, memory, self.options.process_interval);
         tracing::info!(job = run.name, uid, "a job that no dlrun registered is recorded");
-        self.enrol(handle, &watched, run, false, None);
-        self.runs.insert(handle, watched);
+        if self.enrol(handle, &watched, run, false, None) {
+            self.runs.insert(handle, watched);
+        }
     }
 
     /// What happened to a GPU is an event of the runs that have it.
@@ -311,7 +347,7 @@ impl Node {
             let message = "this connection has registered a run already";
             return answer(reply, Response::refused(RefusalKind::BadRequest, message));
         }
-        if let Err(refusal) = check_sizes(&registration) {
+        if let Err(refusal) = check(&registration) {
             return answer(reply, Response::Refused(refusal));
         }
         let known = self.runs.iter().find(|(_, watched)| watched.key == registration.record.key);
@@ -352,10 +388,12 @@ impl Node {
         admitted: Admitted,
         reply: Reply,
     ) {
-        let Registration { run, record, gpus, gap, .. } = registration;
+        let Registration { run, mut record, gpus, gap, .. } = registration;
         let Admitted { command, supervisor, cgroup } = admitted;
         let handle = self.next;
         self.next += 1;
+        not_in_the_future(&mut record);
+        not_before(&mut record, command);
         let memory = Memory {
             name: run.name.clone(),
             supervisor: Some(supervisor),
@@ -376,13 +414,21 @@ impl Node {
             self.note_sharing(&mut watched, &cgroup);
         }
         watched.connection = Some(connection);
-        self.by_connection.insert(connection, handle);
-        self.enrol(handle, &watched, run, false, Some(reply));
-        self.runs.insert(handle, watched);
+        if self.enrol(handle, &watched, run, false, Some(reply)) {
+            self.by_connection.insert(connection, handle);
+            self.runs.insert(handle, watched);
+        }
     }
 
-    /// Gives the database a run to keep.
-    fn enrol(&self, handle: Handle, watched: &Watched, run: RunRecord, resumed: bool, reply: Option<Reply>) {
+    /// Gives the database a run to keep; false where it has no room for that.
+    fn enrol(
+        &self,
+        handle: Handle,
+        watched: &Watched,
+        run: RunRecord,
+        resumed: bool,
+        reply: Option<Reply>,
+    ) -> bool {
         let live = Live {
             pid: watched.command.pid,
             start_time_ticks: watched.command.start_time_ticks,
@@ -391,7 +437,12 @@ impl Node {
         };
         let answer = self.registered(watched, resumed);
         let (uid, record) = (watched.uid, watched.record());
-        self.hand_on(Job::Register(Box::new(Register { handle, run, uid, record, live, answer, reply })));
+        let register = Register { handle, run, uid, record, live, answer, reply };
+        let Err(job) = self.recorder.send(Job::Register(Box::new(register))) else { return true };
+        if let Job::Register(register) = job {
+            too_slow(register.reply);
+        }
+        false
     }
 
     fn registered(&self, watched: &Watched, resumed: bool) -> Registered {
@@ -441,6 +492,9 @@ impl Node {
         if watched.stage == Stage::Ended {
             return answer(reply, over());
         }
+        if let Err(refusal) = check_record(&record) {
+            return answer(reply, Response::Refused(refusal));
+        }
         watched.update(record);
         answer(reply, Response::Measured(Box::new(watched.measured())));
         if let Some(node) = watched.node {
@@ -450,27 +504,38 @@ impl Node {
     }
 
     fn backfill(&mut self, connection: u64, bytes: &[u8], reply: Reply) {
+        let report = self.gpu_report();
+        let bad = |message: String| Response::refused(RefusalKind::BadRequest, message);
         let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
-        watched.memory.backfilled_bytes = watched.memory.backfilled_bytes.saturating_add(bytes.len());
-        if watched.memory.backfilled_bytes > BACKFILL_MAX {
-            let message = format!("more than {BACKFILL_MAX} bytes of samples were handed in for this run");
-            return answer(reply, Response::refused(RefusalKind::BadRequest, message));
+        let Some(node) = watched.node else { return answer(reply, unregistered()) };
+        let memory = &mut watched.memory;
+        memory.backfilled_bytes = memory.backfilled_bytes.saturating_add(bytes.len());
+        if memory.backfilled_bytes > BACKFILL_MAX || memory.backfilled_samples > BACKFILL_SAMPLES_MAX {
+            return answer(reply, bad("too many samples were handed in for this run".to_owned()));
         }
-        let (measured, node) = (Response::Measured(Box::new(watched.measured())), watched.node);
-        match (decode_segment(bytes), node) {
-            // Answered once it is on disk: the client forgets it then, and sends no more than the disk takes.
-            (Ok(samples), Some(node)) => {
-                self.hand_on(Job::Backfill { node, samples, answer: Box::new(measured), reply });
+        let samples = match decode_segment(bytes) {
+            Ok(samples) if samples.len() <= MAX_SEGMENT_SAMPLES => samples,
+            not_so => {
+                // No dlrun makes such a segment, and looking into one costs: there is no further one.
+                memory.backfilled_samples = usize::MAX;
+                let why =
+                    not_so.err().map_or("too many samples at once".to_owned(), |error| error.to_string());
+                return answer(reply, bad(why));
             }
-            (Ok(_), None) => answer(reply, unregistered()),
-            (Err(error), _) => answer(reply, Response::refused(RefusalKind::BadRequest, error.to_string())),
-        }
+        };
+        memory.backfilled_samples = memory.backfilled_samples.saturating_add(samples.len());
+        let samples = watched.plausible(samples, report.as_ref());
+        let measured = Box::new(Response::Measured(Box::new(watched.measured())));
+        self.hand_on(Job::Backfill { node, samples, answer: measured, reply });
     }
 
     fn end(&mut self, connection: u64, ending: Ending, reply: Reply) {
         let report = self.gpu_report();
         let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
         let (Stage::Live, Some(node)) = (watched.stage, watched.node) else { return answer(reply, over()) };
+        if let Err(refusal) = check_record(&ending.record) {
+            return answer(reply, Response::Refused(refusal));
+        }
         let sample = watched.sample(now_ms(), report.as_ref(), true);
         watched.end(ending);
         let record = Box::new(watched.record());
@@ -479,17 +544,16 @@ impl Node {
         self.hand_on(Job::End(End { node, record, answer: Some((measured, reply)) }));
     }
 
-    /// Gives the database a job that somebody waits for.
-    fn hand_on(&self, job: Job) {
+    /// Gives the database a job. Where it has no room for more, who waits is told so; an end is kept for later.
+    fn hand_on(&mut self, job: Job) {
         let Err(job) = self.recorder.send(job) else { return };
-        let reply = match job {
-            Job::Register(register) => register.reply,
-            Job::Collect { reply, .. } | Job::Backfill { reply, .. } => Some(reply),
-            Job::End(end) => end.answer.map(|(_, reply)| reply),
-            _ => None,
-        };
-        if let Some(reply) = reply {
-            answer(reply, Response::refused(RefusalKind::Busy, "the disk of the node is too slow"));
+        match job {
+            Job::Collect { reply, .. } | Job::Backfill { reply, .. } => too_slow(Some(reply)),
+            Job::End(End { node, record, answer }) => {
+                too_slow(answer.map(|(_, reply)| reply));
+                self.late.push_back(Job::End(End { node, record, answer: None }));
+            }
+            _ => {}
         }
     }
 
@@ -573,7 +637,8 @@ impl Node {
     }
 
     /// Folds everything and remembers that this was no crash.
-    pub(super) fn stop(self, patience: Duration) -> bool {
+    pub(super) fn stop(mut self, patience: Duration) -> bool {
+        self.end_late();
         self.fold(true);
         self.recorder.stop(patience)
     }
@@ -591,6 +656,21 @@ fn answer(reply: oneshot::Sender<Response>, response: Response) {
     let _ = reply.send(response);
 }
 
+fn too_slow(reply: Option<Reply>) {
+    if let Some(reply) = reply {
+        answer(reply, Response::refused(RefusalKind::Busy, "the disk of the node is too slow"));
+    }
+}
+
+/// A run began no earlier than its command.
+fn not_before(record: &mut NodeRecord, command: Process) {
+    if let Ok(age) = identity::age(command.start_time_ticks) {
+        let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        let begun_ms = now_ms().saturating_sub(age_ms).saturating_sub(CLOCK_JUMP_MS);
+        record.started_at_ms = record.started_at_ms.clamp(begun_ms, now_ms().max(begun_ms));
+    }
+}
+
 fn unregistered() -> Response {
     Response::refused(RefusalKind::BadRequest, "this connection has not registered a run")
 }
@@ -601,7 +681,120 @@ fn over() -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Child, Command, Stdio};
+    use std::sync::mpsc::Receiver;
+
     use super::*;
+    use crate::protocol::{Backfill, Update};
+    use crate::record::{GpuReading, encode_segments};
+
+    const OPTIONS: Options = Options {
+        interval: Duration::from_secs(1),
+        process_interval: Duration::from_secs(5),
+        fold_ticks: 60,
+        runs_per_user: 4,
+        keep: Duration::from_secs(1),
+        max_bytes: 1,
+    };
+
+    fn node(room: usize) -> (Node, Receiver<Job>) {
+        let (recorder, queue) = Recorder::queue_only(room);
+        (Node::new(OPTIONS, None, recorder, Vec::new()), queue)
+    }
+
+    fn registration() -> Registration {
+        let text = include_str!("../../tests/fixtures/protocol/v1/request-register.json");
+        let Ok(Request::Register(registration)) = serde_json::from_str(text) else {
+            panic!("a registration")
+        };
+        *registration
+    }
+
+    /// A supervisor with a client and a command.
+    struct Family {
+        shell: Child,
+        peer: Peer,
+        registration: Registration,
+    }
+
+    impl Family {
+        fn new() -> Self {
+            let script = "sleep 60 & a=$!; echo $a; sleep 60 & b=$!; echo $b; read end; kill $a $b";
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut shell = shell.spawn().expect("a shell");
+            let mut lines = BufReader::new(shell.stdout.take().expect("a pipe")).lines();
+            let mut pid = || lines.next().expect("a line").expect("text").parse::<u32>().expect("a pid");
+            let (client, command) = (pid(), pid());
+            let peer = Peer { uid: nix::unistd::getuid().as_raw(), pid: client, reads_all: false };
+            let mut registration = registration();
+            let start_time_ticks = identity::start_time_ticks(command).expect("it runs");
+            registration.command = Process { pid: command, start_time_ticks };
+            Self { shell, peer, registration }
+        }
+
+        fn ask(&self, node: &mut Node, request: Request) -> oneshot::Receiver<Response> {
+            let (reply, answer) = oneshot::channel();
+            node.hear(Question { connection: 7, peer: self.peer, request: Box::new(request), reply });
+            answer
+        }
+
+        fn register(&self, node: &mut Node) -> oneshot::Receiver<Response> {
+            self.ask(node, Request::Register(Box::new(self.registration.clone())))
+        }
+
+        /// Registers, and lets the database have it.
+        fn live(&self, node: &mut Node, queue: &Receiver<Job>) -> u64 {
+            let _ = self.register(node);
+            let Ok(Job::Register(register)) = queue.try_recv() else { panic!("nothing was registered") };
+            node.notice(Notice::Registered { handle: register.handle, node: NodeId(1) });
+            let _ = queue.try_recv();
+            register.record.started_at_ms
+        }
+
+        fn end(&self, node: &mut Node) -> oneshot::Receiver<Response> {
+            let record = self.registration.record.clone();
+            self.ask(node, Request::End(Box::new(Ending { record, cpu_user_us: 0, cpu_system_us: 0 })))
+        }
+    }
+
+    impl Drop for Family {
+        fn drop(&mut self) {
+            drop(self.shell.stdin.take());
+            let _ = self.shell.wait();
+        }
+    }
+
+    fn refusal(mut answer: oneshot::Receiver<Response>) -> Option<RefusalKind> {
+        match answer.try_recv() {
+            Ok(Response::Refused(refusal)) => Some(refusal.kind),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_run_for_which_there_was_no_room_can_come_again() {
+        let (mut node, queue) = node(0);
+        let family = Family::new();
+        assert_eq!(refusal(family.register(&mut node)), Some(RefusalKind::Busy));
+        assert!(node.runs.is_empty() && node.by_connection.is_empty());
+        drop(queue);
+    }
+
+    #[test]
+    fn an_end_waits_for_room() {
+        let (mut node, queue) = node(1);
+        let family = Family::new();
+        family.live(&mut node, &queue);
+        // The sample before the end takes the only place.
+        assert_eq!(refusal(family.end(&mut node)), Some(RefusalKind::Busy));
+        assert!(matches!(queue.try_recv(), Ok(Job::Ticks)));
+        node.tick(false);
+        assert!(matches!(queue.try_recv(), Ok(Job::End { .. })));
+        node.tick(false);
+        assert!(queue.try_recv().is_err());
+    }
 
     #[test]
     fn a_clock_that_was_set_is_told_from_one_that_is_late() {
@@ -610,5 +803,83 @@ mod tests {
         assert_eq!(jumped(5_000, 30 * second, 35_400), None);
         assert_eq!(jumped(5_000, second, 3_606_000), Some(6_000));
         assert_eq!(jumped(3_600_000, second, 5_000), Some(3_601_000));
+    }
+
+    #[test]
+    fn times_of_a_run_are_those_of_its_command() {
+        let (mut node, queue) = node(9);
+        let family = Family::new();
+        let begun_ms = now_ms();
+        let started_at_ms = family.live(&mut node, &queue);
+        assert!(started_at_ms.abs_diff(begun_ms) < 60_000, "{started_at_ms}");
+        let mut record = family.registration.record.clone();
+        (record.updated_at_ms, record.ended_at_ms) = (u64::MAX, Some(u64::MAX));
+        let _ = family.ask(&mut node, Request::Update(Box::new(Update { record })));
+        let Ok(Job::Update { node: id }) = queue.try_recv() else { panic!("no update") };
+        let record = node.recorder.updated(id).expect("a record");
+        assert!(record.updated_at_ms <= now_ms() && record.ended_at_ms <= Some(now_ms()));
+    }
+
+    #[test]
+    fn long_records_are_refused_whenever_they_come() {
+        let (mut node, queue) = node(9);
+        let mut family = Family::new();
+        family.live(&mut node, &queue);
+        family.registration.record.output = Some("x".repeat(300 << 10));
+        let record = family.registration.record.clone();
+        let update = family.ask(&mut node, Request::Update(Box::new(Update { record })));
+        assert_eq!(refusal(update), Some(RefusalKind::BadRequest));
+        assert_eq!(refusal(family.end(&mut node)), Some(RefusalKind::BadRequest));
+        node.part(7);
+        assert_eq!(refusal(family.register(&mut node)), Some(RefusalKind::BadRequest));
+        assert!(queue.try_recv().is_err());
+    }
+
+    #[test]
+    fn only_samples_that_can_be_are_taken_in() {
+        let (mut node, queue) = node(9);
+        let mut family = Family::new();
+        family.registration.record.gpus.clear();
+        family.live(&mut node, &queue);
+        let now = now_ms();
+        let at = |at_ms| Sample { at_ms, ..Sample::default() };
+        let gpus = vec![GpuReading { power_milliwatts: Some(1), ..GpuReading::of("GPU-of-nobody".into()) }];
+        let samples = [at(5), Sample { gpus, ..at(now) }, at(now * 2)];
+        let hand_in = |node: &mut Node, samples: &[Sample]| {
+            let bytes = encode_segments(samples).remove(0);
+            family.ask(node, Request::Backfill(Box::new(Backfill { bytes })))
+        };
+        let _ = hand_in(&mut node, &samples);
+        let Ok(Job::Backfill { samples, .. }) = queue.try_recv() else { panic!("no samples") };
+        assert_eq!(samples, [at(now)]);
+        let many: Vec<Sample> = (0..4096).map(|ms| at(now + ms)).collect();
+        for _ in 0..BACKFILL_SAMPLES_MAX / many.len() + 1 {
+            assert_eq!(refusal(hand_in(&mut node, &many)), None);
+            assert!(queue.try_recv().is_ok());
+        }
+        assert_eq!(refusal(hand_in(&mut node, &many)), Some(RefusalKind::BadRequest));
+    }
+
+    #[test]
+    fn jobs_of_others_live_as_long_as_their_cgroup() {
+        let cgroup = tempfile::tempdir().expect("a directory");
+        std::fs::write(cgroup.path().join("cgroup.procs"), "1\n").expect("written");
+        let (mut node, _queue) = node(9);
+        let state = serde_json::json!({"foreign": true, "cgroup": {
+            "scheduler": "slurm", "path": "/slurm/uid_7/job_1", "directories": {"processes": cgroup.path()},
+        }});
+        let live =
+            Live { pid: 0, start_time_ticks: 1, boot_id: node.boot_id.clone(), state: state.to_string() };
+        let run = LiveRun {
+            node: NodeId(1),
+            uid: 7,
+            live,
+            record: registration().record,
+            acknowledged_seq: None,
+            last_at_ms: None,
+            spooled: false,
+        };
+        node.recover(vec![(run, Vec::new())]);
+        assert_eq!(node.runs.len(), 1);
     }
 }

@@ -137,6 +137,20 @@ impl Recorder {
         Self { jobs, backlog, updates, status, thread: thread.ok() }
     }
 
+    /// The update of a run that waits.
+    #[cfg(test)]
+    pub(super) fn updated(&self, node: NodeId) -> Option<NodeRecord> {
+        lock(&self.updates).get(&node).map(|(record, _)| (**record).clone())
+    }
+
+    /// One without a database, whose queue has room for `room` jobs.
+    #[cfg(test)]
+    pub(super) fn queue_only(room: usize) -> (Self, Receiver<Job>) {
+        let (jobs, queue) = sync_channel(room);
+        let (backlog, status) = (Arc::new(Mutex::new(Backlog::new(BACKLOG))), Arc::default());
+        (Self { jobs, backlog, updates: Arc::default(), status, thread: None }, queue)
+    }
+
     /// Puts the samples of one tick where the database finds them.
     pub(super) fn tick(&self, samples: Vec<(NodeId, Sample)>) {
         if samples.is_empty() {
@@ -211,6 +225,7 @@ impl Desk {
             };
             // Before anything else: an end must not come before the samples that led to it.
             self.take_backlog();
+            self.end_late();
             if let Job::Stop { done } = job {
                 self.end_late();
                 let _ = done.send(());

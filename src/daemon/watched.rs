@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::peer::Peer;
+use crate::clock::now_ms;
 use crate::job::JobId;
 use crate::monitor::{
-    self, Baseline, GpuReport, GpuShare, JobCgroup, Sampler, SamplerOptions, TreeRoot, identity,
+    self, Baseline, GpuReport, GpuShare, GpuState, JobCgroup, Sampler, SamplerOptions, TreeRoot, identity,
 };
 use crate::protocol::{Ending, Measured, Process, RunView};
 use crate::record::{
@@ -21,6 +22,8 @@ const GAPS_KEPT: usize = 500;
 const EVENTS_KEPT: usize = 500;
 /// Events that are told to who looks at a run.
 const EVENTS_TOLD: usize = 10;
+/// How far a client's times may lie outside the run's: a clock that was set meanwhile.
+const CLOCK_SLACK_MS: u64 = 3_600_000;
 /// How long a run whose command ended may stay without its client's last words, while its supervisor lives and after that.
 const LAST_WORDS: Duration = Duration::from_secs(60);
 const NOBODY_LEFT: Duration = Duration::from_secs(5);
@@ -30,7 +33,7 @@ const NOBODY_LEFT: Duration = Duration::from_secs(5);
 #[serde(default)]
 pub(super) struct Memory {
     pub(super) name: String,
-    pub(super) supervisor: Option<u32>,
+    pub(super) supervisor: Option<Process>,
     pub(super) client: Option<u32>,
     pub(super) cgroup: Option<JobCgroup>,
     pub(super) baseline: Option<Baseline>,
@@ -44,6 +47,7 @@ pub(super) struct Memory {
     pub(super) cpu_us: u64,
     pub(super) last_at_ms: u64,
     pub(super) backfilled_bytes: usize,
+    pub(super) backfilled_samples: usize,
     /// A job that no dlrun registered.
     pub(super) foreign: bool,
     /// The daemon was stopped, not killed.
@@ -87,11 +91,15 @@ impl Watched {
         memory: Memory,
         process_interval: Duration,
     ) -> Self {
+        // After a restart its pid may be a stranger's, whose children are nobody's business.
+        let lives =
+            |it: &Process| identity::start_time_ticks(it.pid).is_ok_and(|start| start == it.start_time_ticks);
+        let supervisor = memory.supervisor.filter(lives).map(|it| it.pid);
         let root = TreeRoot {
             pid: command.pid,
             start_time_ticks: command.start_time_ticks,
             process_group: command.pid,
-            supervisor: memory.supervisor,
+            supervisor,
             exclude: memory.client.into_iter().collect(),
         };
         let options = SamplerOptions { process_interval };
@@ -122,6 +130,9 @@ impl Watched {
         let mut sample = if all { self.sampler.sample_all(now_ms) } else { self.sampler.sample(now_ms) };
         if let Some(report) = gpus {
             sample.gpus = self.share.readings(report, |pid| self.sampler.owns(pid));
+            sample
+                .gpus
+                .retain(|gpu| gpu.run_processes != Some(0) || !is_anothers(report, &gpu.uuid, self.uid));
         }
         self.account(&sample, gpus);
         self.memory.cpu_us += monitor::own_cpu_us().saturating_sub(cpu_before);
@@ -163,6 +174,23 @@ impl Watched {
         }
     }
 
+    /// Of samples that the client took, those that can be: of the time in which the command ran, and on GPUs of this node
+    /// (of the run, while the driver has not said which there are).
+    pub(super) fn plausible(&self, mut samples: Vec<Sample>, gpus: Option<&GpuReport>) -> Vec<Sample> {
+        let from_ms = self.record.started_at_ms.saturating_sub(CLOCK_SLACK_MS);
+        let to_ms = now_ms() + CLOCK_SLACK_MS;
+        samples.retain(|sample| (from_ms..=to_ms).contains(&sample.at_ms));
+        let known: Vec<&str> =
+            gpus.iter().flat_map(|report| &report.gpus).map(|gpu| gpu.facts.uuid.as_str()).collect();
+        for sample in &mut samples {
+            sample.gpus.retain(|gpu| match known.is_empty() {
+                true => self.has_gpu(&gpu.uuid),
+                false => known.contains(&&*gpu.uuid),
+            });
+        }
+        samples
+    }
+
     /// True where this run has that GPU.
     pub(super) fn has_gpu(&self, uuid: &str) -> bool {
         self.memory.gpus.iter().any(|usage| usage.gpu.uuid == uuid)
@@ -185,7 +213,8 @@ impl Watched {
         self.stage != Stage::Ended
             && self.uid == peer.uid
             && self.command == claimed
-            && identity::parent_of(peer.pid).is_ok_and(|parent| Some(parent) == self.memory.supervisor)
+            && identity::parent_of(peer.pid)
+                .is_ok_and(|parent| self.memory.supervisor.is_some_and(|supervisor| supervisor.pid == parent))
     }
 
     /// True where the command is gone and nobody will say how it ended. A client that lives, or that its supervisor is
@@ -199,7 +228,10 @@ impl Watched {
             return false;
         }
         let since = *self.ended_at.get_or_insert(now);
-        let has_supervisor = self.memory.supervisor.is_some_and(|pid| identity::parent_of(pid).is_ok());
+        let has_supervisor = self
+            .memory
+            .supervisor
+            .is_some_and(|supervisor| identity::is_alive(supervisor.pid, supervisor.start_time_ticks));
         now.duration_since(since) >= if has_supervisor { LAST_WORDS } else { NOBODY_LEFT }
     }
 
@@ -207,6 +239,7 @@ impl Watched {
     pub(super) fn update(&mut self, mut record: NodeRecord) {
         record.key = self.key.clone();
         record.started_at_ms = self.record.started_at_ms;
+        not_in_the_future(&mut record);
         self.record = record;
     }
 
@@ -214,7 +247,7 @@ impl Watched {
     pub(super) fn come_back(&mut self, record: NodeRecord, client: u32) {
         self.update(record);
         self.memory.client = Some(client);
-        self.sampler.exclude(client);
+        self.sampler.exclude_only(client);
     }
 
     /// Takes the end in: how the command ended, and what the kernel summed up for the whole family.
@@ -329,6 +362,22 @@ impl Watched {
     }
 }
 
+/// Which runs go first when room is wanted is told by their last times: nobody stays by naming a later one.
+pub(super) fn not_in_the_future(record: &mut NodeRecord) {
+    let now = now_ms();
+    record.updated_at_ms = record.updated_at_ms.min(now);
+    record.ended_at_ms = record.ended_at_ms.map(|at_ms| at_ms.min(now));
+}
+
+/// True for a GPU on which another user's process computes. Which GPUs a run has is its client's word; one that only others
+/// use is theirs. (root's processes serve several users, such as MPS.)
+fn is_anothers(report: &GpuReport, uuid: &str, uid: u32) -> bool {
+    let gpu = report.gpus.iter().find(|gpu| gpu.fresh().is_some_and(|read| *read.reading.uuid == *uuid));
+    let processes = gpu.and_then(GpuState::fresh).and_then(|read| read.processes.as_deref());
+    let is_another = |user: u32| user != uid && user != 0;
+    processes.unwrap_or_default().iter().any(|process| identity::uid_of(process.pid).is_ok_and(is_another))
+}
+
 fn facts_of(gpus: Option<&GpuReport>, uuid: &str) -> GpuFacts {
     let known = gpus.and_then(|report| report.gpus.iter().find(|gpu| gpu.facts.uuid == uuid));
     known
@@ -340,5 +389,65 @@ fn add_new<T: PartialEq>(list: &mut Vec<T>, more: Vec<T>) {
         if !list.contains(&item) {
             list.push(item);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio, id};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::monitor::{GpuCondition, GpuProcess, GpuRead};
+    use crate::protocol::Request;
+    use crate::record::GpuReading;
+
+    fn watched(memory: Memory) -> Watched {
+        let text = include_str!("../../tests/fixtures/protocol/v1/request-register.json");
+        let Ok(Request::Register(registration)) = serde_json::from_str(text) else {
+            panic!("a registration")
+        };
+        let nobody = Process { pid: u32::MAX, start_time_ticks: 1 };
+        Watched::new(70_000, nobody, registration.record, memory, Duration::ZERO)
+    }
+
+    #[test]
+    fn pid_of_a_supervisor_that_passed_on_brings_no_children() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat");
+        let own = identity::start_time_ticks(id()).expect("it runs");
+        let has_child = [own, own + 1].map(|start_time_ticks| {
+            let supervisor = Some(Process { pid: id(), start_time_ticks });
+            let mut watched = watched(Memory { supervisor, ..Memory::default() });
+            watched.sample(1, None, true);
+            watched.sampler.owns(child.id())
+        });
+        drop(child.stdin.take());
+        child.wait().expect("waited");
+        assert_eq!(has_child, [true, false]);
+    }
+
+    #[test]
+    fn a_gpu_that_only_another_user_computes_on_is_not_shown() {
+        let own = match nix::unistd::getuid().as_raw() {
+            0 => 65_534,
+            own => own,
+        };
+        let mut other = Command::new("cat");
+        let mut other = other.uid(own).current_dir("/").stdin(Stdio::piped()).spawn().expect("cat");
+        let process = GpuProcess { pid: other.id(), mem_bytes: None, sm_percent: None };
+        let reading = GpuReading::of("GPU-1".into());
+        let state = GpuState {
+            facts: Arc::default(),
+            last: Some(Arc::new(GpuRead { reading, processes: Some(vec![process]) })),
+            at_ms: Some(1),
+            condition: GpuCondition::Fresh,
+        };
+        let report = GpuReport { gpus: vec![state], missing: None };
+        let seen = [("GPU-1", 70_000), ("GPU-1", own), ("GPU-2", 70_000)];
+        let seen = seen.map(|(uuid, uid)| is_anothers(&report, uuid, uid));
+        drop(other.stdin.take());
+        other.wait().expect("waited");
+        assert_eq!(seen, [true, false, false]);
     }
 }

@@ -3,8 +3,10 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::time::Duration;
 
 use super::process::{ProcDir, line};
+use super::sampler::Units;
 
 /// A `status` with 65,536 groups is shorter.
 const STATUS_BYTES_MAX: u64 = 1024 * 1024;
@@ -24,6 +26,18 @@ pub fn start_time_ticks(pid: u32) -> io::Result<u64> {
 pub fn is_alive(pid: u32, start_time_ticks: u64) -> bool {
     let stat = proc().stat(pid);
     stat.is_ok_and(|(stat, _)| stat.start_time_ticks == start_time_ticks && !stat.is_ended())
+}
+
+/// How long ago a process was started that was started so many clock ticks after boot (`/proc/uptime`).
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn age(start_time_ticks: u64) -> io::Result<Duration> {
+    let text = std::fs::read_to_string("/proc/uptime")?;
+    let seconds = text.split(' ').next().and_then(|seconds| seconds.parse().ok());
+    let uptime = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let uptime = uptime.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no time since boot"))?;
+    Ok(uptime.saturating_sub(Duration::from_micros(Units::of_system().us(start_time_ticks))))
 }
 
 /// The parent of a process; 0 for one that has none in this pid name space.
@@ -117,6 +131,8 @@ mod tests {
         assert_eq!(uid_of(id()).expect("known"), nix::unistd::getuid().as_raw());
         assert_eq!(nspids(id()).expect("known").first(), Some(&id()));
         assert_eq!(boot_id().expect("known").len(), 36);
+        assert!(age(start).expect("known") < age(0).expect("known"));
+        assert!(age(start).expect("known") < Duration::from_secs(3600));
     }
 
     #[test]

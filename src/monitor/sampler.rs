@@ -91,7 +91,7 @@ pub(super) struct Units {
 }
 
 impl Units {
-    fn of_system() -> Self {
+    pub(super) fn of_system() -> Self {
         Self {
             us_per_tick: 1_000_000 / system_value(SysconfVar::CLK_TCK, 100),
             page_bytes: system_value(SysconfVar::PAGE_SIZE, 4096),
@@ -227,9 +227,9 @@ impl Sampler {
         self.tree.has(pid)
     }
 
-    /// Leaves one more process out: a watcher that was started anew.
-    pub fn exclude(&mut self, pid: u32) {
-        self.tree.exclude(pid);
+    /// Leaves this process out, and no other any more: a watcher that was started anew.
+    pub fn exclude_only(&mut self, pid: u32) {
+        self.tree.exclude_only(pid);
     }
 
     /// True while the root process runs, asked now; false once it is a zombie.

@@ -362,9 +362,10 @@ impl Tree {
         self.known.get(&pid).is_some_and(|known| known.kind == Kind::Member)
     }
 
-    /// Leaves one more process out from now on; a member no more, if it was one.
-    pub(super) fn exclude(&mut self, pid: u32) {
-        self.root.exclude.push(pid);
+    /// Leaves this process out from now on, a member no more if it was one, and no other: the pids of those before may have
+    /// passed on, and who comes back again and again must not make a long list.
+    pub(super) fn exclude_only(&mut self, pid: u32) {
+        self.root.exclude = vec![pid];
         self.known.remove(&pid);
         self.members.retain(|member| member.stat.pid != pid);
     }

@@ -32,7 +32,7 @@ use spool::Tail;
 
 /// One measurement: the row of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(i64);
+pub struct NodeId(pub(crate) i64);
 
 /// The open database of a node.
 #[derive(Debug)]
