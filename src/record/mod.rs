@@ -25,7 +25,8 @@ pub use sample::{
     COLUMNS, Column, ColumnKind, GPU_COLUMNS, GpuReading, PROCESS_COLUMNS, ProcessReading, Sample,
 };
 pub use series::{
-    MAX_SEGMENT_BYTES, MAX_SEGMENT_SAMPLES, decode_columns_of, decode_segment, encode_segments, segment_cells,
+    Columns, MAX_SEGMENT_BYTES, MAX_SEGMENT_SAMPLES, decode_columns, decode_segment, encode_segments,
+    segment_cells,
 };
 pub use status::{Outcome, QueueEntry, Status, resolve};
 pub use timing::{Epoch, MAX_EPOCHS_KEPT, Progress, StepMark, Throughput};

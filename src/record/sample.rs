@@ -235,9 +235,13 @@ impl Sample {
     /// cannot drop.
     #[must_use]
     pub fn mem_used_bytes(&self) -> Option<u64> {
-        let of_cgroup =
-            self.mem_anon_bytes.map(|anon| anon.saturating_add(self.mem_shmem_bytes.unwrap_or(0)));
-        self.mem_rss_bytes.max(of_cgroup)
+        Self::mem_used_of(self.mem_rss_bytes, self.mem_anon_bytes, self.mem_shmem_bytes)
+    }
+
+    /// [`Sample::mem_used_bytes`] of the columns that it is made of.
+    #[must_use]
+    pub fn mem_used_of(rss: Option<u64>, anon: Option<u64>, shmem: Option<u64>) -> Option<u64> {
+        rss.max(anon.map(|anon| anon.saturating_add(shmem.unwrap_or(0))))
     }
 }
 
@@ -250,10 +254,16 @@ impl GpuReading {
 
     /// How busy it is, in percent; by GPM where NVML gives no utilisation (MIG).
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "percent")]
     pub fn busy_percent(&self) -> Option<f64> {
-        let by_gpm = || self.gpm_sm_basis_points.map(|points| points as f64 / 100.0);
-        self.utilisation_percent.map(|percent| percent as f64).or_else(by_gpm)
+        Self::busy_of(self.utilisation_percent, self.gpm_sm_basis_points)
+    }
+
+    /// [`GpuReading::busy_percent`] of the columns that it is made of.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "percent")]
+    pub fn busy_of(utilisation_percent: Option<u64>, gpm_sm_basis_points: Option<u64>) -> Option<f64> {
+        let by_gpm = || gpm_sm_basis_points.map(|points| points as f64 / 100.0);
+        utilisation_percent.map(|percent| percent as f64).or_else(by_gpm)
     }
 }
 

@@ -158,15 +158,39 @@ fn payloads(samples: &[Sample]) -> Vec<(String, Vec<u8>)> {
 /// # Errors
 /// When the bytes are damaged, of a later version, or more than [`MAX_SEGMENT_BYTES`].
 pub fn decode_segment(bytes: &[u8]) -> Result<Vec<Sample>, SeriesError> {
-    decode_columns_of(bytes, |_| true)
+    with_body(bytes, |body| raw_columns(body).and_then(|(count, columns)| assemble(count, &columns)))
 }
 
-/// As [`decode_segment`], with those columns alone whose name in the segment is `wanted` (`cpu_user_us`,
-/// `gpu/UUID/power_milliwatts`). The times are always there. What is left out costs next to nothing.
+/// A segment as columns: a few of many are had so at a fraction of the time that all samples take.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Columns {
+    /// The times of the samples, in Unix milliseconds UTC, in the order of the segment.
+    pub at_ms: Vec<u64>,
+    /// By name (`cpu_user_us`, `gpu/UUID/power_milliwatts`), a value for each sample.
+    pub columns: Vec<(String, Vec<Option<u64>>)>,
+}
+
+/// Decodes those columns whose name is `wanted`, and the times.
 ///
 /// # Errors
-/// As [`decode_segment`]; the columns that are left out are not looked at.
-pub fn decode_columns_of(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Vec<Sample>, SeriesError> {
+/// As [`decode_segment`]; columns that are not wanted are not looked at.
+pub fn decode_columns(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Columns, SeriesError> {
+    with_body(bytes, |body| {
+        let (count, raw) = raw_columns(body)?;
+        let mut found = Columns { at_ms: times(count, &raw)?, columns: Vec::new() };
+        for (name, payload) in raw {
+            let Some(name) = std::str::from_utf8(name).ok().filter(|name| wanted(name)) else { continue };
+            if (found.columns.len() + 1) * count > MAX_CELLS_READ {
+                return damaged("too many values");
+            }
+            found.columns.push((name.to_owned(), decode_column(payload, count)?));
+        }
+        Ok(found)
+    })
+}
+
+/// Hands out the body, once it is known to be whole.
+fn with_body<T>(bytes: &[u8], read: impl Fn(&[u8]) -> Result<T, SeriesError>) -> Result<T, SeriesError> {
     if bytes.len() > MAX_SEGMENT_BYTES {
         return damaged("too long");
     }
@@ -177,11 +201,11 @@ pub fn decode_columns_of(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<
     }
     let mut reader = Reader(rest);
     match reader.byte()? {
-        1 => decode_body(reader.0, wanted),
+        1 => read(reader.0),
         VERSION => {
             let length = reader.count(MAX_BODY_BYTES)?;
             match zstd::bulk::decompress(reader.0, length) {
-                Ok(body) if body.len() == length => decode_body(&body, wanted),
+                Ok(body) if body.len() == length => read(&body),
                 _ => damaged("it cannot be decompressed"),
             }
         }
@@ -189,18 +213,13 @@ pub fn decode_columns_of(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<
     }
 }
 
-fn decode_body(body: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Vec<Sample>, SeriesError> {
-    let mut reader = Reader(body);
-    let samples = reader.count(MAX_SAMPLES_READ)?;
-    let mut columns = decode_columns(&mut reader)?;
-    columns.retain(|(name, _)| std::str::from_utf8(name).is_ok_and(|name| name == TIME || wanted(name)));
-    assemble(samples, &columns)
-}
-
 /// A column's name and payload.
 type RawColumn<'a> = (&'a [u8], &'a [u8]);
 
-fn decode_columns<'a>(reader: &mut Reader<'a>) -> Result<Vec<RawColumn<'a>>, SeriesError> {
+/// How many samples there are, and the columns.
+fn raw_columns(body: &[u8]) -> Result<(usize, Vec<RawColumn<'_>>), SeriesError> {
+    let mut reader = Reader(body);
+    let samples = reader.count(MAX_SAMPLES_READ)?;
     let count = reader.count(MAX_COLUMNS)?;
     let mut table = Vec::with_capacity(count);
     for _ in 0..count {
@@ -208,20 +227,25 @@ fn decode_columns<'a>(reader: &mut Reader<'a>) -> Result<Vec<RawColumn<'a>>, Ser
         table.push((reader.take(length)?, reader.count(MAX_BODY_BYTES)?));
     }
     let mut names = HashSet::with_capacity(count);
-    let mut columns: Vec<RawColumn<'a>> = Vec::with_capacity(count);
+    let mut columns: Vec<RawColumn<'_>> = Vec::with_capacity(count);
     for (name, length) in table {
         if !names.insert(name) {
             return damaged("a column occurs twice");
         }
         columns.push((name, reader.take(length)?));
     }
-    if reader.0.is_empty() { Ok(columns) } else { damaged("bytes after the last column") }
+    if reader.0.is_empty() { Ok((samples, columns)) } else { damaged("bytes after the last column") }
 }
 
-fn assemble(count: usize, columns: &[RawColumn<'_>]) -> Result<Vec<Sample>, SeriesError> {
+fn times(count: usize, columns: &[RawColumn<'_>]) -> Result<Vec<u64>, SeriesError> {
     let Some((_, times)) = columns.iter().find(|(name, _)| *name == TIME.as_bytes()) else {
         return damaged("no times");
     };
+    let times: Option<Vec<u64>> = decode_column(times, count)?.into_iter().collect();
+    times.map_or_else(|| damaged("a sample has no time"), Ok)
+}
+
+fn assemble(count: usize, columns: &[RawColumn<'_>]) -> Result<Vec<Sample>, SeriesError> {
     let mut run = Table::<(), { COLUMNS.len() }>::new(count);
     let mut gpus = Table::<Arc<str>, { GPU_COLUMNS.len() }>::new(count);
     let mut processes = Table::<(u32, u64, Arc<str>), { PROCESS_COLUMNS.len() }>::new(count);
@@ -239,8 +263,7 @@ fn assemble(count: usize, columns: &[RawColumn<'_>]) -> Result<Vec<Sample>, Seri
         }
     }
     let mut samples = Vec::with_capacity(count);
-    for (row, at_ms) in decode_column(times, count)?.into_iter().enumerate() {
-        let Some(at_ms) = at_ms else { return damaged("a sample has no time") };
+    for (row, at_ms) in times(count, columns)?.into_iter().enumerate() {
         let mut sample = Sample { at_ms, ..Sample::default() };
         run.of_row(row).for_each(|((), values)| sample.set_values(values));
         for (uuid, values) in gpus.of_row(row) {
@@ -474,17 +497,19 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_are_not_wanted_are_left_out() {
-        let bytes = whole(&fixture_2());
-        let wanted = |name: &str| name == "threads" || name.starts_with("gpu/GPU-1/");
-        let some: Vec<Sample> = fixture_2()
-            .into_iter()
-            .map(|Sample { at_ms, threads, gpus, .. }| Sample { at_ms, threads, gpus, ..Sample::default() })
-            .collect();
-        assert_eq!(decode_columns_of(&bytes, wanted), Ok(some));
-        let times = decode_columns_of(&bytes, |_| false).expect("a segment");
-        assert_eq!(times.len(), fixture_2().len());
-        assert!(times.iter().all(|sample| *sample == Sample { at_ms: sample.at_ms, ..Sample::default() }));
+    fn columns_are_those_of_the_samples() {
+        let (bytes, samples) = (whole(&fixture_2()), fixture_2());
+        let wanted = |name: &str| name == "threads" || name == "gpu/GPU-1/xid_errors";
+        let found = decode_columns(&bytes, wanted).expect("a segment");
+        let times: Vec<u64> = samples.iter().map(|sample| sample.at_ms).collect();
+        let threads: Vec<_> = samples.iter().map(|sample| sample.threads).collect();
+        let errors: Vec<_> =
+            samples.iter().map(|sample| sample.gpus.first().and_then(|gpu| gpu.xid_errors)).collect();
+        let columns = vec![("threads".to_owned(), threads), ("gpu/GPU-1/xid_errors".to_owned(), errors)];
+        assert_eq!(found, Columns { at_ms: times.clone(), columns });
+        let none = decode_columns(&bytes, |_| false);
+        assert_eq!(none, Ok(Columns { at_ms: times, columns: Vec::new() }));
+        assert!(decode_columns(&bytes[1..], |_| true).is_err());
     }
 
     #[test]

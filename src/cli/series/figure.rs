@@ -4,6 +4,9 @@ use Kind::{Mean, Most};
 
 use crate::record::{GpuReading, Sample};
 
+/// Columns that one figure is made of at most.
+pub(super) const MOST_SOURCES: usize = 3;
+
 /// How the readings within a point become one value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
@@ -28,16 +31,19 @@ pub(super) enum Unit {
     Number,
 }
 
-/// A figure of a reading `R`.
-pub(super) struct Figure<R: 'static> {
+/// What a figure is made of in one sample, in the order of its columns.
+pub(super) type Values<'a> = &'a [Option<u64>];
+
+/// A figure.
+pub(super) struct Figure {
     /// Its name for programs.
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     pub(super) unit: Unit,
     /// The columns it is made of.
-    sources: &'static [&'static str],
-    /// The value in a reading.
-    pub(super) read: fn(&R) -> Option<f64>,
+    pub(super) sources: &'static [&'static str],
+    /// Its value.
+    pub(super) read: fn(Values<'_>) -> Option<f64>,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a curve needs no 16 digits")]
@@ -47,13 +53,13 @@ fn real(value: Option<u64>) -> Option<f64> {
 
 /// Figures of one column each: its name, what it is called, how it is thinned, its unit.
 macro_rules! figures {
-    ($of:ty; $($column:ident => $name:literal, $kind:expr, $unit:ident;)*) => {
-        [$(Figure::<$of> {
+    ($($column:ident => $name:literal, $kind:expr, $unit:ident;)*) => {
+        [$(Figure {
             name: $name,
             kind: $kind,
             unit: Unit::$unit,
             sources: &[stringify!($column)],
-            read: |reading| real(reading.$column),
+            read: |values| real(values[0]),
         }),*]
     };
 }
@@ -61,24 +67,24 @@ macro_rules! figures {
 /// Microseconds a second, as a share of it; or CPUs.
 const OF_A_SECOND: Kind = Kind::Rate(1e6);
 const A_SECOND: Kind = Kind::Rate(1.0);
-static DERIVED: [Figure<Sample>; 2] = [
+static DERIVED: [Figure; 2] = [
     Figure {
         name: "cpu_busy",
         kind: OF_A_SECOND,
         unit: Unit::Cpus,
         sources: &["cpu_user_us", "cpu_system_us"],
-        read: |sample| Some(real(sample.cpu_user_us)? + real(sample.cpu_system_us)?),
+        read: |values| Some(real(values[0])? + real(values[1])?),
     },
     Figure {
         name: "mem_used_bytes",
         kind: Most,
         unit: Unit::Bytes,
         sources: &["mem_rss_bytes", "mem_anon_bytes", "mem_shmem_bytes"],
-        read: |sample| real(sample.mem_used_bytes()),
+        read: |values| real(Sample::mem_used_of(values[0], values[1], values[2])),
     },
 ];
 
-static OF_RUN: [Figure<Sample>; 21] = figures![Sample;
+static OF_RUN: [Figure; 21] = figures![
     cpu_throttled_us => "cpu_throttled", OF_A_SECOND, Share;
     mem_rss_bytes => "mem_rss_bytes", Most, Bytes;
     mem_anon_bytes => "mem_anon_bytes", Most, Bytes;
@@ -102,15 +108,15 @@ static OF_RUN: [Figure<Sample>; 21] = figures![Sample;
     node_net_tx_bytes => "node_net_tx_bytes_per_second", A_SECOND, BytesPerSecond;
 ];
 
-static BUSY: Figure<GpuReading> = Figure {
+static BUSY: Figure = Figure {
     name: "utilisation_percent",
     kind: Mean,
     unit: Unit::Percent,
     sources: &["utilisation_percent", "gpm_sm_basis_points"],
-    read: GpuReading::busy_percent,
+    read: |values| GpuReading::busy_of(values[0], values[1]),
 };
 
-static OF_GPU: [Figure<GpuReading>; 15] = figures![GpuReading;
+static OF_GPU: [Figure; 15] = figures![
     mem_utilisation_percent => "mem_utilisation_percent", Mean, Percent;
     mem_used_bytes => "mem_used_bytes", Most, Bytes;
     power_milliwatts => "power_milliwatts", Mean, Milliwatts;
@@ -138,12 +144,12 @@ pub(super) enum Choice {
 
 impl Choice {
     /// Those of the run.
-    pub(super) fn of_run(self) -> impl Iterator<Item = &'static Figure<Sample>> {
+    pub(super) fn of_run(self) -> impl Iterator<Item = &'static Figure> {
         DERIVED.iter().chain(if self == Self::All { &OF_RUN[..] } else { &[] })
     }
 
     /// Those of a GPU.
-    pub(super) fn of_gpu(self) -> impl Iterator<Item = &'static Figure<GpuReading>> {
+    pub(super) fn of_gpu(self) -> impl Iterator<Item = &'static Figure> {
         std::iter::once(&BUSY).chain(if self == Self::All { &OF_GPU[..] } else { &[] })
     }
 
@@ -167,6 +173,7 @@ mod tests {
     fn figures_are_made_of_columns_that_there_are() {
         let mut names = Vec::new();
         for figure in Choice::All.of_run() {
+            assert!((1..=MOST_SOURCES).contains(&figure.sources.len()));
             assert!(figure.sources.iter().all(|source| COLUMNS.iter().any(|column| column.name == *source)));
             names.push(figure.name);
         }

@@ -14,7 +14,7 @@ pub(crate) fn to_json(series: &Series, node: &NodeRecord) -> Value {
     };
     let mut columns = columns(&thinned.run);
     columns.insert("at_ms".to_owned(), json!(thinned.at_ms));
-    let gpus = thinned.gpus.iter().map(|(uuid, curves)| (uuid.to_string(), self::columns(curves).into()));
+    let gpus = thinned.gpus.iter().map(|(uuid, curves)| (uuid.clone(), self::columns(curves).into()));
     columns.insert("gpus".to_owned(), Value::Object(gpus.collect()));
     json!({
         "interval_ms": thinned.interval_ms,

@@ -14,7 +14,7 @@ use read::Segments;
 use thin::{Axis, Thinned, Thinner};
 
 use crate::diagnostic::chain;
-use crate::record::{Missing, NodeRecord, decode_columns_of};
+use crate::record::{Missing, NodeRecord, decode_columns};
 use crate::rundir::RunDir;
 
 /// The most GPUs of a node: eight, each in seven slices, and a few that came later.
@@ -61,7 +61,7 @@ impl Series {
         let load = |seq: u32, all: bool| {
             let bytes = dir.read_segment(seq).map_err(|error| chain(&error).join(": "))?;
             let wanted = |name: &str| all && choice.wants(name);
-            decode_columns_of(&bytes, wanted).map_err(|error| error.to_string())
+            decode_columns(&bytes, wanted).map_err(|error| error.to_string())
         };
         let mut notes = Vec::new();
         let mut note = |seq: Option<u32>, why: String| {
@@ -79,9 +79,7 @@ impl Series {
             segments.in_order(
                 |seq| load(seq, true),
                 &mut |seq, why| note(Some(seq), why),
-                |sample| {
-                    thinner.take(&sample);
-                },
+                |blocks, rows| thinner.take(blocks, rows),
             );
             thinner.finish()
         });

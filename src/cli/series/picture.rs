@@ -109,11 +109,12 @@ fn value_text(unit: Unit, value: f64) -> String {
 mod tests {
     use super::*;
     use crate::cli::series::figure::Choice;
+    use crate::cli::series::read::Row;
     use crate::cli::series::thin::{Axis, Thinner};
     use crate::job::RunId;
     use crate::record::{
         Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, MeasureKey, NodeState, Progress, Sample, Usage,
-        WatcherCost,
+        WatcherCost, decode_columns, encode_segments,
     };
 
     fn node(gpus: u32) -> NodeRecord {
@@ -147,13 +148,14 @@ mod tests {
     /// and rest one; nothing was measured between 200 s and 280 s.
     fn series(node: &NodeRecord, choice: Choice, points: usize, seconds: u64) -> Series {
         let mut thinner = Thinner::new(Axis::new(0, seconds * 1000, points), choice, &node.gaps);
+        let mut samples = Vec::new();
         for second in (0..=seconds).filter(|second| !(201..280).contains(second)) {
             let gpu = |usage: &GpuUsage| GpuReading {
                 utilisation_percent: Some(if second % 180 < 120 { 97 } else { 0 }),
                 power_milliwatts: Some(350_000),
                 ..GpuReading::of(usage.gpu.uuid.as_str().into())
             };
-            thinner.take(&Sample {
+            samples.push(Sample {
                 at_ms: second * 1000,
                 cpu_user_us: Some(second * second * 10_000),
                 cpu_system_us: Some(second * 100_000),
@@ -163,6 +165,12 @@ mod tests {
                 gpus: node.gpus.iter().map(gpu).collect(),
                 ..Sample::default()
             });
+        }
+        for bytes in encode_segments(&samples) {
+            let block = decode_columns(&bytes, |name| choice.wants(name)).expect("a segment");
+            let rows = (0..).zip(&block.at_ms).map(|(row, at_ms)| Row { at_ms: *at_ms, block: 0, row });
+            let rows: Vec<Row> = rows.collect();
+            thinner.take(&[block], &rows);
         }
         Series { thinned: Some(thinner.finish()), notes: Vec::new() }
     }

@@ -1,6 +1,6 @@
 //! The samples of several segments in the order of their times, with few of them in memory.
 
-use crate::record::Sample;
+use crate::record::Columns;
 
 /// One segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,6 +8,16 @@ struct Span {
     begin_ms: u64,
     seq: u32,
     end_ms: u64,
+}
+
+/// Where a sample is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) at_ms: u64,
+    /// In which of the blocks.
+    pub(super) block: usize,
+    /// Its place in the columns of that.
+    pub(super) row: usize,
 }
 
 /// The segments of one measurement that can be read.
@@ -22,25 +32,24 @@ pub(super) struct Segments {
 pub(super) type Complain<'a> = &'a mut dyn FnMut(u32, String);
 
 impl Segments {
-    /// Finds out what time each segment is of; `times` gives its samples, of which only the time matters.
+    /// Finds out what time each segment is of; `times` gives its columns, of which only the times matter.
     pub(super) fn look(
         seqs: &[u32],
-        times: impl Fn(u32) -> Result<Vec<Sample>, String>,
+        times: impl Fn(u32) -> Result<Columns, String>,
         complain: Complain<'_>,
     ) -> Self {
         let mut segments = Self { spans: Vec::new(), samples: 0 };
         for seq in seqs.iter().copied() {
-            let samples = match times(seq) {
-                Ok(samples) => samples,
+            let at_ms = match times(seq) {
+                Ok(columns) => columns.at_ms,
                 Err(why) => {
                     complain(seq, why);
                     continue;
                 }
             };
-            let times = || samples.iter().map(|sample| sample.at_ms);
-            let (Some(begin_ms), Some(end_ms)) = (times().min(), times().max()) else { continue };
-            segments.samples += samples.len();
-            segments.spans.push(Span { begin_ms, seq, end_ms });
+            let (Some(begin_ms), Some(end_ms)) = (at_ms.iter().min(), at_ms.iter().max()) else { continue };
+            segments.samples += at_ms.len();
+            segments.spans.push(Span { begin_ms: *begin_ms, seq, end_ms: *end_ms });
         }
         segments.spans.sort_unstable_by_key(|span| (span.begin_ms, span.seq));
         segments
@@ -57,28 +66,42 @@ impl Segments {
         self.samples
     }
 
-    /// Hands out every sample, ascending in time, of several of one time the first. No more segments are in memory at once
-    /// than overlap.
+    /// Hands out every sample, ascending in time, of several of one time the first; some at once, as rows of blocks. No more
+    /// segments are in memory at once than overlap.
     pub(super) fn in_order(
         &self,
-        load: impl Fn(u32) -> Result<Vec<Sample>, String>,
+        load: impl Fn(u32) -> Result<Columns, String>,
         complain: Complain<'_>,
-        mut each: impl FnMut(Sample),
+        mut each: impl FnMut(&[Columns], &[Row]),
     ) {
-        let mut waiting: Vec<Sample> = Vec::new();
+        let (mut blocks, mut rows): (Vec<Columns>, Vec<Row>) = (Vec::new(), Vec::new());
         let mut last_ms = None;
         for (place, span) in self.spans.iter().enumerate() {
             match load(span.seq) {
-                Ok(samples) => waiting.extend(samples),
+                Ok(columns) => {
+                    let block = blocks.len();
+                    rows.extend((0..).zip(&columns.at_ms).map(|(row, at_ms)| Row {
+                        at_ms: *at_ms,
+                        block,
+                        row,
+                    }));
+                    blocks.push(columns);
+                }
                 Err(why) => complain(span.seq, why),
             }
-            waiting.sort_by_key(|sample| sample.at_ms);
+            rows.sort_by_key(|row| row.at_ms);
             let next_ms = self.spans.get(place + 1).map(|next| next.begin_ms);
-            let ready =
-                next_ms.map_or(waiting.len(), |next| waiting.partition_point(|sample| sample.at_ms < next));
-            for sample in waiting.drain(..ready) {
-                if last_ms.replace(sample.at_ms) != Some(sample.at_ms) {
-                    each(sample);
+            let is_ready = |row: &Row| next_ms.is_none_or(|next| row.at_ms < next);
+            let mut ready: Vec<Row> = rows.drain(..rows.partition_point(is_ready)).collect();
+            ready.retain(|row| last_ms.replace(row.at_ms) != Some(row.at_ms));
+            each(&blocks, &ready);
+            // What nothing is left of goes; the others keep their places.
+            if rows.is_empty() {
+                blocks.clear();
+            }
+            for (place, block) in blocks.iter_mut().enumerate() {
+                if rows.iter().all(|row| row.block != place) {
+                    *block = Columns::default();
                 }
             }
         }
@@ -91,20 +114,23 @@ mod tests {
 
     use super::*;
 
-    /// What comes out of these segments, a list of times each, and who was complained of. The threads of a sample are the
-    /// number of its segment.
+    /// What comes out of these segments, a list of times each, and who was complained of. Each time comes with the number
+    /// of its segment.
     fn read(segments: &[&[u64]]) -> (Vec<(u64, u64)>, Vec<u32>) {
         let load = |seq: u32| {
-            let times = segments[seq as usize];
-            let sample =
-                |at_ms: &u64| Sample { at_ms: *at_ms, threads: Some(seq.into()), ..Sample::default() };
-            if times == [13] { Err("bad luck".to_owned()) } else { Ok(times.iter().map(sample).collect()) }
+            let at_ms = segments[seq as usize].to_vec();
+            let column = vec![Some(u64::from(seq)); at_ms.len()];
+            let columns = vec![("seq".to_owned(), column)];
+            if at_ms == [13] { Err("bad luck".to_owned()) } else { Ok(Columns { at_ms, columns }) }
         };
         let seqs: Vec<u32> = (0..).take(segments.len()).collect();
         let (complaints, mut samples) = (RefCell::default(), Vec::new());
         let found = Segments::look(&seqs, load, &mut |seq, _| Vec::push(&mut complaints.borrow_mut(), seq));
-        found.in_order(load, &mut |seq, _| complaints.borrow_mut().push(seq), |sample| {
-            samples.push((sample.at_ms, sample.threads.unwrap_or(99)));
+        found.in_order(load, &mut |seq, _| complaints.borrow_mut().push(seq), |blocks, rows| {
+            for Row { at_ms, block, row } in rows {
+                assert_eq!(blocks[*block].at_ms[*row], *at_ms);
+                samples.push((*at_ms, blocks[*block].columns[0].1[*row].expect("a number")));
+            }
         });
         assert!(samples.len() <= found.samples());
         assert_eq!(found.span(), samples.first().zip(samples.last()).map(|(first, last)| (first.0, last.0)));

@@ -1,10 +1,11 @@
 //! Many readings to few points. Pure.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use super::MAX_GPUS;
-use super::figure::{Choice, Figure, Kind, Unit};
-use crate::record::{Gap, Sample};
+use super::figure::{Choice, Figure, Kind, MOST_SOURCES, Unit};
+use super::read::Row;
+use crate::record::{Columns, Gap};
 
 /// A reading says something of the time since the one before, but not of more than this, in milliseconds: between two
 /// samples there is a minute at most, and what is costly is read every minute or with the next sample after it.
@@ -41,6 +42,16 @@ impl Axis {
     }
 }
 
+/// When something was read.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    at_ms: u64,
+    /// The point it falls into.
+    place: usize,
+    /// What was read before this has nothing to do with it.
+    cut_ms: u64,
+}
+
 /// What is known of one point.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
@@ -54,37 +65,42 @@ struct Cell {
 #[derive(Debug, Clone, Default)]
 struct Track {
     /// The reading before: when, and what it said.
-    before: Option<(u64, f64)>,
+    before: Option<(Moment, f64)>,
     /// Empty until something is known.
     cells: Vec<Cell>,
 }
 
 impl Track {
-    /// Takes a reading in; what was read before `cut_ms` has nothing to do with it.
-    fn take(&mut self, axis: &Axis, kind: Kind, cut_ms: u64, at_ms: u64, value: f64) {
-        let is_near = |&(before_ms, _): &(u64, f64)| before_ms >= cut_ms && at_ms - before_ms <= REACH_MS;
-        let before = self.before.replace((at_ms, value)).filter(is_near);
+    /// Takes a reading in.
+    fn take(&mut self, axis: &Axis, kind: Kind, now: Moment, value: f64) {
+        let is_near = |(before, _): &(Moment, f64)| {
+            before.at_ms >= now.cut_ms && now.at_ms - before.at_ms <= REACH_MS && now.at_ms > before.at_ms
+        };
+        let before = self.before.replace((now, value)).filter(is_near);
         match (kind, before) {
             // Where a counter fell it began anew, and how far it got before is not known.
-            (Kind::Rate(of), Some((from_ms, first))) if value >= first && at_ms > from_ms => {
-                let rate = (value - first) / of * 1000.0 / milliseconds(at_ms - from_ms);
-                self.spread(axis, kind, from_ms, at_ms, rate);
+            (Kind::Rate(of), Some((from, first))) if value >= first => {
+                let rate = (value - first) / of * 1000.0 / milliseconds(now.at_ms - from.at_ms);
+                self.spread(axis, kind, from, now, rate);
             }
             (Kind::Rate(_), _) => {}
-            (_, Some((from_ms, _))) if at_ms > from_ms => self.spread(axis, kind, from_ms, at_ms, value),
+            (_, Some((from, _))) => self.spread(axis, kind, from, now, value),
             // The first speaks for its own millisecond.
-            _ => self.spread(axis, kind, at_ms, at_ms.saturating_add(1), value),
+            _ => {
+                let next = Moment { at_ms: now.at_ms.saturating_add(1), ..now };
+                self.spread(axis, kind, now, next, value);
+            }
         }
     }
 
     /// Puts a value into the points between two times, as far as each lies between them.
-    fn spread(&mut self, axis: &Axis, kind: Kind, from_ms: u64, to_ms: u64, value: f64) {
+    fn spread(&mut self, axis: &Axis, kind: Kind, from: Moment, to: Moment, value: f64) {
         if self.cells.is_empty() {
             self.cells.resize(axis.count, Cell::default());
         }
-        let first = axis.place(from_ms);
-        for (place, cell) in self.cells.iter_mut().enumerate().take(axis.place(to_ms) + 1).skip(first) {
-            let (begin, end) = (from_ms.max(axis.edge_ms(place)), to_ms.min(axis.edge_ms(place + 1)));
+        for (place, cell) in (from.place..).zip(&mut self.cells[from.place..=to.place]) {
+            let begin = from.at_ms.max(axis.edge_ms(place));
+            let end = to.at_ms.min(axis.edge_ms(place + 1));
             if begin >= end {
                 continue;
             }
@@ -146,7 +162,7 @@ pub(super) struct Thinned {
     /// Figures of the run of which anything is known.
     pub(super) run: Vec<Curve>,
     /// The same of each GPU, by UUID.
-    pub(super) gpus: Vec<(Arc<str>, Vec<Curve>)>,
+    pub(super) gpus: Vec<(String, Vec<Curve>)>,
 }
 
 /// Takes the samples one after the other.
@@ -158,7 +174,7 @@ pub(super) struct Thinner {
     passed: usize,
     samples: u64,
     run: Vec<Track>,
-    gpus: Vec<(Arc<str>, Vec<Track>)>,
+    gpus: Vec<(String, Vec<Track>)>,
 }
 
 impl Thinner {
@@ -171,27 +187,34 @@ impl Thinner {
         Self { axis, choice, cuts, passed: 0, samples: 0, run, gpus: Vec::new() }
     }
 
-    /// Takes a sample in; it is no older than the one before.
-    pub(super) fn take(&mut self, sample: &Sample) {
-        let at_ms = sample.at_ms;
-        self.samples += 1;
+    /// Takes samples in, rows of these blocks; they are ascending in time, and none is older than those before.
+    pub(super) fn take(&mut self, blocks: &[Columns], rows: &[Row]) {
+        let moments: Vec<(Moment, Row)> = rows.iter().map(|row| (self.moment(row.at_ms), *row)).collect();
+        self.samples += rows.len() as u64;
+        let lookup = Lookup::new(blocks);
+        for (figure, track) in self.choice.of_run().zip(&mut self.run) {
+            track.take_rows(&self.axis, figure, &moments, &lookup.sources(figure, ""));
+        }
+        for uuid in lookup.uuids() {
+            // A damaged record may name any number of them.
+            if self.gpus.len() < MAX_GPUS && self.gpus.iter().all(|(known, _)| known != uuid) {
+                self.gpus.push((uuid.to_owned(), self.choice.of_gpu().map(|_| Track::default()).collect()));
+            }
+        }
+        for (uuid, tracks) in &mut self.gpus {
+            for (figure, track) in self.choice.of_gpu().zip(tracks) {
+                let sources = lookup.sources(figure, &format!("gpu/{uuid}/"));
+                track.take_rows(&self.axis, figure, &moments, &sources);
+            }
+        }
+    }
+
+    fn moment(&mut self, at_ms: u64) -> Moment {
         while self.cuts.get(self.passed).is_some_and(|cut| *cut <= at_ms) {
             self.passed += 1;
         }
         let cut_ms = self.passed.checked_sub(1).map_or(0, |last| self.cuts[last]);
-        let at = At { axis: &self.axis, cut_ms, at_ms };
-        at.take(self.choice.of_run(), &mut self.run, sample);
-        for reading in &sample.gpus {
-            let place = self.gpus.iter().position(|(uuid, _)| *uuid == reading.uuid);
-            let place = place.unwrap_or_else(|| {
-                let tracks = self.choice.of_gpu().map(|_| Track::default()).collect();
-                self.gpus.push((reading.uuid.clone(), tracks));
-                self.gpus.len() - 1
-            });
-            at.take(self.choice.of_gpu(), &mut self.gpus[place].1, reading);
-            // A damaged record may name any number of them.
-            self.gpus.truncate(MAX_GPUS);
-        }
+        Moment { at_ms, place: self.axis.place(at_ms), cut_ms }
     }
 
     pub(super) fn finish(self) -> Thinned {
@@ -207,28 +230,59 @@ impl Thinner {
     }
 }
 
-fn curves<R: 'static>(figures: impl Iterator<Item = &'static Figure<R>>, tracks: Vec<Track>) -> Vec<Curve> {
-    let curve = |(figure, track): (&Figure<R>, Track)| track.finish(figure.name, figure.kind, figure.unit);
+fn curves(figures: impl Iterator<Item = &'static Figure>, tracks: Vec<Track>) -> Vec<Curve> {
+    let curve = |(figure, track): (&Figure, Track)| track.finish(figure.name, figure.kind, figure.unit);
     figures.zip(tracks).filter_map(curve).collect()
 }
 
-/// A moment.
-struct At<'a> {
-    axis: &'a Axis,
-    cut_ms: u64,
-    at_ms: u64,
+/// The columns that a figure is made of in one block.
+type Sources<'a> = [Option<&'a [Option<u64>]>; MOST_SOURCES];
+
+/// The columns of blocks by their names.
+struct Lookup<'a>(Vec<HashMap<&'a str, &'a [Option<u64>]>>);
+
+impl<'a> Lookup<'a> {
+    fn new(blocks: &'a [Columns]) -> Self {
+        let named = |(name, values): &'a (String, Vec<Option<u64>>)| (name.as_str(), values.as_slice());
+        Self(blocks.iter().map(|block| block.columns.iter().map(named).collect()).collect())
+    }
+
+    /// Where a figure finds its values in each block; its columns are named behind `prefix`. Empty where no block has any.
+    fn sources(&self, figure: &Figure, prefix: &str) -> Vec<Sources<'a>> {
+        let of = |block: &HashMap<&'a str, &'a [Option<u64>]>| {
+            let mut sources = [None; MOST_SOURCES];
+            for (source, name) in sources.iter_mut().zip(figure.sources) {
+                *source = block.get(format!("{prefix}{name}").as_str()).copied();
+            }
+            sources
+        };
+        let found: Vec<Sources<'a>> = self.0.iter().map(of).collect();
+        if found.iter().flatten().all(Option::is_none) { Vec::new() } else { found }
+    }
+
+    /// The GPUs that have columns, in the order of their UUIDs.
+    fn uuids(&self) -> std::collections::BTreeSet<&'a str> {
+        let names = self.0.iter().flat_map(HashMap::keys);
+        names.filter_map(|name| Some(name.strip_prefix("gpu/")?.rsplit_once('/')?.0)).collect()
+    }
 }
 
-impl At<'_> {
-    fn take<R: 'static>(
-        &self,
-        figures: impl Iterator<Item = &'static Figure<R>>,
-        tracks: &mut [Track],
-        reading: &R,
+impl Track {
+    /// Takes the values of a figure in, where it has any.
+    fn take_rows(
+        &mut self,
+        axis: &Axis,
+        figure: &Figure,
+        moments: &[(Moment, Row)],
+        sources: &[Sources<'_>],
     ) {
-        for (figure, track) in figures.zip(tracks) {
-            if let Some(value) = (figure.read)(reading) {
-                track.take(self.axis, figure.kind, self.cut_ms, self.at_ms, value);
+        if sources.is_empty() {
+            return;
+        }
+        for (now, row) in moments {
+            let values = sources[row.block].map(|source| source.and_then(|values| values[row.row]));
+            if let Some(value) = (figure.read)(&values) {
+                self.take(axis, figure.kind, *now, value);
             }
         }
     }
@@ -237,7 +291,7 @@ impl At<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::GpuReading;
+    use crate::record::{GpuReading, Sample, decode_columns, encode_segments};
 
     /// What becomes of these readings, at times in seconds, between the first and the last.
     fn thinned(kind: Kind, points: usize, gaps: &[(u64, u64)], readings: &[(u64, f64)]) -> Vec<Option<f64>> {
@@ -248,9 +302,20 @@ mod tests {
         let mut track = Track::default();
         for (at, value) in readings {
             let cut = cuts.iter().copied().filter(|cut| *cut <= at * 1000).max().unwrap_or(0);
-            track.take(&axis, kind, cut, at * 1000, *value);
+            let at_ms = at * 1000;
+            track.take(&axis, kind, Moment { at_ms, place: axis.place(at_ms), cut_ms: cut }, *value);
         }
         track.finish("", kind, Unit::Number).map_or_else(Vec::new, |curve| curve.values)
+    }
+
+    /// Hands samples over as a segment does.
+    fn take(thinner: &mut Thinner, samples: &[Sample]) {
+        for bytes in encode_segments(samples) {
+            let block = decode_columns(&bytes, |_| true).expect("a segment");
+            let rows = (0..).zip(&block.at_ms).map(|(row, at_ms)| Row { at_ms: *at_ms, block: 0, row });
+            let rows: Vec<Row> = rows.collect();
+            thinner.take(&[block], &rows);
+        }
     }
 
     const RATE: Kind = Kind::Rate(1.0);
@@ -346,7 +411,7 @@ mod tests {
             ..Sample::default()
         };
         let mut thinner = Thinner::new(Axis::new(0, 10_000, 2), Choice::All, &[]);
-        (0..=10).map(sample).for_each(|sample| thinner.take(&sample));
+        take(&mut thinner, &(0..=10).map(sample).collect::<Vec<_>>());
         let thinned = thinner.finish();
         assert_eq!((thinned.samples, &thinned.at_ms[..], thinned.interval_ms), (11, &[0, 5001][..], 5001));
         let of = |curves: &[Curve]| -> Vec<(&str, Option<f64>)> {
@@ -354,19 +419,19 @@ mod tests {
         };
         let (used, anon) = (("mem_used_bytes", Some(10.0)), ("mem_anon_bytes", Some(10.0)));
         assert_eq!(of(&thinned.run), [("cpu_busy", Some(2.0)), used, anon]);
-        assert_eq!(&*thinned.gpus[0].0, "GPU-1");
+        assert_eq!(thinned.gpus[0].0, "GPU-1");
         assert_eq!(of(&thinned.gpus[0].1), [("utilisation_percent", Some(25.0))]);
         assert_eq!((thinned.run[0].mean, thinned.run[1].mean), (Some(2.0), None));
     }
 
     #[test]
     fn no_more_gpus_than_a_node_can_have() {
-        let gpus = (0..200).map(|n| {
-            let uuid: Arc<str> = format!("GPU-{n}").into();
-            GpuReading { utilisation_percent: Some(n), ..GpuReading::of(uuid) }
+        let gpus = (0..200).map(|n| GpuReading {
+            utilisation_percent: Some(n),
+            ..GpuReading::of(format!("GPU-{n}").into())
         });
         let mut thinner = Thinner::new(Axis::new(0, 1, 2), Choice::All, &[]);
-        thinner.take(&Sample { gpus: gpus.collect(), ..Sample::default() });
+        take(&mut thinner, &[Sample { gpus: gpus.collect(), ..Sample::default() }]);
         assert_eq!(thinner.finish().gpus.len(), MAX_GPUS);
     }
 }
