@@ -7,7 +7,7 @@ use super::session::Session;
 use crate::clock::now_ms;
 use crate::diagnostic::chain;
 use crate::job::{JobState, RunId, SchedulerKind};
-use crate::record::{NodeRecord, QueueEntry, RunRecord, Status, decode_segment, resolve};
+use crate::record::{NodeRecord, QueueEntry, RunRecord, Status, decode_columns, resolve};
 use crate::rundir::{Reading, RunDir, RunDirError, StateDir};
 use crate::scheduler::JobRef;
 use crate::store::{Filter, Found, RunRow, Segment, Store, StoreError, Writer};
@@ -370,15 +370,15 @@ fn ingest(writer: &Writer<'_>, run: &RunDir, series: bool) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Segments never change. A damaged one is passed over; the file stays.
+/// Segments never change. A damaged one is passed over; the file stays. Only its times matter here, and only they are decoded.
 fn ingest_segments(writer: &Writer<'_>, run: &RunDir, node: &NodeRecord) -> Result<(), StoreError> {
     let Ok(dir) = run.node_dir(&node.key) else { return Ok(()) };
     for seq in dir.segments().unwrap_or_default() {
         let Ok(bytes) = dir.read_segment(seq) else { continue };
-        let Ok(samples) = decode_segment(&bytes) else { continue };
-        let (Some(first), Some(last)) = (samples.first(), samples.last()) else { continue };
-        let samples = u32::try_from(samples.len()).unwrap_or(u32::MAX);
-        let segment = Segment { seq, t0_ms: first.at_ms, t1_ms: last.at_ms, samples, bytes: &bytes };
+        let Ok(columns) = decode_columns(&bytes, |_| false) else { continue };
+        let (Some(first), Some(last)) = (columns.at_ms.first(), columns.at_ms.last()) else { continue };
+        let samples = u32::try_from(columns.at_ms.len()).unwrap_or(u32::MAX);
+        let segment = Segment { seq, t0_ms: *first, t1_ms: *last, samples, bytes: &bytes };
         writer.ingest_segment(&node.key, segment)?;
     }
     Ok(())

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::Series;
 use super::figure::Unit;
-use super::thin::Curve;
+use super::track::Curve;
 use crate::record::NodeRecord;
 
 /// The series of one node; its columns are null where nothing is known.

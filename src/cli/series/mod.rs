@@ -5,13 +5,15 @@ mod json;
 mod picture;
 mod read;
 mod thin;
+mod track;
 
 pub(crate) use json::to_json;
 pub(crate) use picture::{curves, overview};
 
 use figure::Choice;
 use read::Segments;
-use thin::{Axis, Thinned, Thinner};
+use thin::{Thinned, Thinner};
+use track::Axis;
 
 use crate::diagnostic::chain;
 use crate::record::{Missing, NodeRecord, decode_columns};

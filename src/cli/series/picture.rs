@@ -2,7 +2,8 @@
 
 use super::Series;
 use super::figure::Unit;
-use super::thin::{Curve, Thinned};
+use super::thin::Thinned;
+use super::track::Curve;
 use crate::cli::bars::Bars;
 use crate::record::NodeRecord;
 use crate::units::{Bytes, display_seconds};
@@ -110,7 +111,8 @@ mod tests {
     use super::*;
     use crate::cli::series::figure::Choice;
     use crate::cli::series::read::Row;
-    use crate::cli::series::thin::{Axis, Thinner};
+    use crate::cli::series::thin::Thinner;
+    use crate::cli::series::track::Axis;
     use crate::job::RunId;
     use crate::record::{
         Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, MeasureKey, NodeState, Progress, Sample, Usage,
