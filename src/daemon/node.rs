@@ -194,6 +194,10 @@ impl Node {
         if self.ticks_since_fold >= self.options.fold_ticks {
             self.ticks_since_fold = 0;
             self.fold(false);
+            // Not only now and then: many short runs fill it in between.
+            if self.recorder.bytes() > self.options.max_bytes {
+                self.retain();
+            }
         }
     }
 

@@ -132,6 +132,7 @@ impl Recorder {
             updates: Arc::clone(&updates),
             status: Arc::clone(&status),
             unended: VecDeque::new(),
+            wanted: None,
         };
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || desk.work(&queue));
         Self { jobs, backlog, updates, status, thread: thread.ok() }
@@ -181,6 +182,11 @@ impl Recorder {
         lock(&self.status).clone()
     }
 
+    /// Bytes of the database.
+    pub(super) fn bytes(&self) -> u64 {
+        lock(&self.status).bytes
+    }
+
     /// True where the thread has died, which it never should.
     pub(super) fn is_dead(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
@@ -207,6 +213,8 @@ struct Desk {
     status: Arc<Mutex<StoreStatus>>,
     /// Runs that are over, which the disk has not taken yet.
     unended: VecDeque<(NodeId, NodeRecord)>,
+    /// The time, the greatest age and the greatest size, while old runs are being forgotten.
+    wanted: Option<(u64, u64, u64)>,
 }
 
 impl Desk {
@@ -227,7 +235,6 @@ impl Desk {
             self.take_backlog();
             self.end_late();
             if let Job::Stop { done } = job {
-                self.end_late();
                 let _ = done.send(());
                 return;
             }
@@ -236,6 +243,7 @@ impl Desk {
                 continue;
             }
             self.do_job(job);
+            self.retain();
             if let Ok(bytes) = self.store.used_bytes() {
                 lock(&self.status).bytes = bytes;
             }
@@ -308,8 +316,8 @@ impl Desk {
             }
             Job::Collect { node, acknowledged, reply } => self.collect(node, acknowledged, reply),
             Job::Retain { now_ms, max_age_ms, max_bytes } => {
-                let done = self.store.retain(now_ms, max_age_ms, max_bytes);
-                done.map(|gone| tracing::debug!(?gone, "old runs were looked for"))
+                self.wanted = Some((now_ms, max_age_ms, max_bytes));
+                return;
             }
         };
         self.note(done);
@@ -335,6 +343,16 @@ impl Desk {
         }
         tell(reply, Response::refused(RefusalKind::Internal, chain(&error)));
         Err(error)
+    }
+
+    /// Forgets some old runs, and goes on after the next job: nobody is to wait for all of them.
+    fn retain(&mut self) {
+        let Some((now_ms, max_age_ms, max_bytes)) = self.wanted.take() else { return };
+        let done = self.store.retain(now_ms, max_age_ms, max_bytes).map(|gone| {
+            self.wanted = gone.more.then_some((now_ms, max_age_ms, max_bytes));
+            tracing::debug!(?gone, "old runs were looked for");
+        });
+        self.note(done);
     }
 
     fn update(&mut self, node: NodeId) -> Result<(), StoreError> {

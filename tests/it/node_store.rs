@@ -342,6 +342,27 @@ fn runs_that_are_over_go_and_live_ones_stay() {
 }
 
 #[test]
+fn many_runs_of_one_user_make_room_at_the_cost_of_that_user() {
+    let (_tmp, mut store) = store();
+    // Run 1 is the oldest, and the only one of its user.
+    for number in 1..=50 {
+        let (run, mut record) = records(number);
+        let uid = if number == 1 { 1001 } else { 1000 };
+        let node = store.register(&run, uid, &record, &live()).expect("registered");
+        record.ended_at_ms = Some(BEGIN_MS + 1_000 * u64::from(number));
+        record.state = NodeState::Ended;
+        store.end(node, &record).expect("ended");
+    }
+    let first = store.retain(BEGIN_MS, u64::MAX, 0).expect("kept");
+    // Not all at once.
+    assert!(first.more && first.forgotten.len() < 49, "{first:?}");
+    let second = store.retain(BEGIN_MS, u64::MAX, 0).expect("kept");
+    assert!(!second.more && second.after_bytes > 0);
+    let all: Vec<_> = (2..50).chain([1, 50]).map(run_id).collect();
+    assert_eq!([first.forgotten, second.forgotten].concat(), all);
+}
+
+#[test]
 fn a_second_process_is_told_who_has_it() {
     let (tmp, store) = store();
     let path = tmp.path().join("dlrun.db");

@@ -4,6 +4,7 @@ use rusqlite::Row;
 
 use super::{NodeStore, Safety};
 use crate::job::RunId;
+use crate::store::integer;
 use crate::store::open::StoreError;
 use crate::store::runs::{run_id, unsigned};
 
@@ -16,36 +17,55 @@ pub struct Retained {
     pub before_bytes: u64,
     /// Bytes in use after; more than was asked for where live runs need them.
     pub after_bytes: u64,
+    /// There may be more to forget: ask again.
+    pub more: bool,
 }
 
-/// Runs of which nothing is live, and when they were last heard of.
-const OVER: &str = "
+/// Runs that are forgotten at once; samples wait meanwhile.
+const BATCH: usize = 32;
+
+/// Runs of which nothing is live, and when they were last heard of, oldest first.
+const OLDEST: &str = "
     SELECT run_id, max(coalesce(node.ended_at_ms, node.updated_at_ms)) AS heard_ms
     FROM run JOIN attempt ON attempt.run = run.id JOIN node ON node.attempt = attempt.id
     GROUP BY run.id HAVING max(node.id IN (SELECT node FROM live)) = 0
-    ORDER BY heard_ms, run_id LIMIT 1";
+    ORDER BY heard_ms, run_id LIMIT ?1";
+
+/// The same in the order in which they make room: the oldest of the user who has most of them, so that nobody's many runs
+/// send another's away.
+const LARGEST_SHARE: &str = "
+    SELECT run_id, heard_ms FROM (
+        SELECT run_id, max(coalesce(node.ended_at_ms, node.updated_at_ms)) AS heard_ms, row_number() OVER (
+            PARTITION BY uid ORDER BY max(coalesce(node.ended_at_ms, node.updated_at_ms)) DESC, run_id DESC) AS place
+        FROM run JOIN attempt ON attempt.run = run.id JOIN node ON node.attempt = attempt.id
+        GROUP BY run.id HAVING max(node.id IN (SELECT node FROM live)) = 0)
+    ORDER BY place DESC, heard_ms, run_id LIMIT ?1";
 
 impl NodeStore {
-    /// Forgets runs that are over, oldest first: those that ended more than `max_age_ms` before `now_ms`, and more until
-    /// `max_bytes` suffice. Each goes in a transaction of its own. A live run never goes.
+    /// Forgets runs that are over: those that ended more than `max_age_ms` before `now_ms`, oldest first, then more until
+    /// `max_bytes` suffice, of the user who has most. Each goes in a transaction of its own, and no more than some at once.
+    /// A live run never goes.
     ///
     /// # Errors
     /// As [`NodeStore::append`].
     pub fn retain(&mut self, now_ms: u64, max_age_ms: u64, max_bytes: u64) -> Result<Retained, StoreError> {
         let before_bytes = self.used_bytes()?;
-        let mut retained = Retained { before_bytes, after_bytes: before_bytes, forgotten: Vec::new() };
-        while let Some((run, heard_ms)) = self.oldest()? {
-            if heard_ms >= now_ms.saturating_sub(max_age_ms) && retained.after_bytes <= max_bytes {
+        let mut retained = Retained { before_bytes, after_bytes: before_bytes, ..Retained::default() };
+        for (run, heard_ms) in self.over(OLDEST)? {
+            if heard_ms >= now_ms.saturating_sub(max_age_ms) {
                 break;
             }
-            self.transact(Safety::Kill, |work| {
-                work.writer.forget_run(&run)?;
-                work.tails.clear();
-                Ok(())
-            })?;
-            retained.forgotten.push(run);
-            retained.after_bytes = self.used_bytes()?;
+            self.forget(run, &mut retained)?;
         }
+        if retained.after_bytes > max_bytes && retained.forgotten.len() < BATCH {
+            for (run, _) in self.over(LARGEST_SHARE)? {
+                if retained.after_bytes <= max_bytes {
+                    break;
+                }
+                self.forget(run, &mut retained)?;
+            }
+        }
+        retained.more = retained.forgotten.len() >= BATCH;
         if !retained.forgotten.is_empty() {
             self.give_pages_back()?;
             self.checkpoint()?;
@@ -64,8 +84,19 @@ impl NodeStore {
         done.map_err(|source| StoreError::of(&self.store.path, "write", source))
     }
 
-    fn oldest(&self) -> Result<Option<(RunId, u64)>, StoreError> {
+    fn forget(&mut self, run: RunId, retained: &mut Retained) -> Result<(), StoreError> {
+        self.transact(Safety::Kill, |work| {
+            work.writer.forget_run(&run)?;
+            work.tails.clear();
+            Ok(())
+        })?;
+        retained.forgotten.push(run);
+        retained.after_bytes = self.used_bytes()?;
+        Ok(())
+    }
+
+    fn over(&self, sql: &str) -> Result<Vec<(RunId, u64)>, StoreError> {
         let read = |row: &Row<'_>| Ok((run_id(row)?, unsigned(row, 1)?.unwrap_or(0)));
-        Ok(self.store.rows(OVER, [], read)?.pop())
+        self.store.rows(sql, [integer(BATCH as u64)], read)
     }
 }
