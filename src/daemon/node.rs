@@ -750,7 +750,7 @@ mod tests {
 
         /// Registers, and lets the database have it.
         fn live(&self, node: &mut Node, queue: &Receiver<Job>) -> u64 {
-            let _ = self.register(node);
+            drop(self.register(node));
             let Ok(Job::Register(register)) = queue.try_recv() else { panic!("nothing was registered") };
             node.notice(Notice::Registered { handle: register.handle, node: NodeId(1) });
             let _ = queue.try_recv();
@@ -818,7 +818,7 @@ mod tests {
         assert!(started_at_ms.abs_diff(begun_ms) < 60_000, "{started_at_ms}");
         let mut record = family.registration.record.clone();
         (record.updated_at_ms, record.ended_at_ms) = (u64::MAX, Some(u64::MAX));
-        let _ = family.ask(&mut node, Request::Update(Box::new(Update { record })));
+        drop(family.ask(&mut node, Request::Update(Box::new(Update { record }))));
         let Ok(Job::Update { node: id }) = queue.try_recv() else { panic!("no update") };
         let record = node.recorder.updated(id).expect("a record");
         assert!(record.updated_at_ms <= now_ms() && record.ended_at_ms <= Some(now_ms()));
@@ -853,7 +853,7 @@ mod tests {
             let bytes = encode_segments(samples).remove(0);
             family.ask(node, Request::Backfill(Box::new(Backfill { bytes })))
         };
-        let _ = hand_in(&mut node, &samples);
+        drop(hand_in(&mut node, &samples));
         let Ok(Job::Backfill { samples, .. }) = queue.try_recv() else { panic!("no samples") };
         assert_eq!(samples, [at(now)]);
         let many: Vec<Sample> = (0..4096).map(|ms| at(now + ms)).collect();

@@ -392,3 +392,54 @@ fn other_jobs_are_recorded_where_the_site_wants_it() {
     );
     assert_eq!(rows(&daemon.database(), &sql), [["ended"]]);
 }
+
+/// Becomes somebody else, sends the messages in a file and prints the types and kinds of the answers, and how many runs were told.
+const CLIENT: &str = r#"
+import json, os, socket, struct, sys
+messages = json.load(open(sys.argv[2]))
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+daemon = socket.socket(socket.AF_UNIX)
+daemon.connect(sys.argv[1])
+stream = daemon.makefile("rwb")
+for message in messages:
+    text = json.dumps(message).encode()
+    stream.write(struct.pack("<I", len(text)) + text)
+    stream.flush()
+    answer = json.loads(stream.read(*struct.unpack("<I", stream.read(4))))
+    print(answer["type"], answer.get("kind"), len(answer["runs"]) if answer["type"] == "runs" else "")
+"#;
+
+#[test]
+fn another_user_neither_sees_nor_takes_nor_ends_a_run() {
+    if !nix::unistd::getuid().is_root() {
+        return crate::support::skip("only root can be somebody else");
+    }
+    let env = env();
+    let daemon = Dlrund::start(&env, "");
+    let run = env.submit(&env.job(UNTIL_STOP, ""));
+    wait_for("the daemon to watch it", || is_adopted(&env, &run));
+    let own = runs(&mut RawClient::greeted(&daemon));
+    assert_eq!(own.len(), 1);
+    let fixture = |name: &str| -> serde_json::Value {
+        let path = format!("{}/tests/fixtures/protocol/v1/request-{name}.json", env!("CARGO_MANIFEST_DIR"));
+        serde_json::from_slice(&fs::read(path).expect("it is there")).expect("JSON")
+    };
+    let mut messages = ["hello", "runs", "register", "update", "collect", "end"].map(fixture);
+    messages[2]["run"]["run_id"] = run.clone().into();
+    messages[2]["record"]["run_id"] = run.clone().into();
+    messages[1]["skip"] = 0.into();
+    let messages = env.write("messages.json", serde_json::Value::from(messages.to_vec()).to_string());
+    let client = env.write("client.py", CLIENT);
+    fs::set_permissions(env.root(), fs::Permissions::from_mode(0o711)).expect("ours");
+    let socket = env.root().join("run/dlrund.sock");
+    let python = crate::support::env::python();
+    let told = env.command(&python.to_string_lossy(), [client, socket, messages]).run().code(0);
+    let expected = "hello None \nruns None 0\nrefused not_permitted \nrefused bad_request \n\
+                    refused bad_request \nrefused bad_request \n";
+    assert_eq!(told.text(), expected);
+    assert_eq!(runs(&mut RawClient::greeted(&daemon)).len(), 1);
+    stop(&env);
+    env.wait_state(&run, "completed");
+}

@@ -351,7 +351,7 @@ fn many_runs_of_one_user_make_room_at_the_cost_of_that_user() {
         let node = store.register(&run, uid, &record, &live()).expect("registered");
         record.ended_at_ms = Some(BEGIN_MS + 1_000 * u64::from(number));
         record.state = NodeState::Ended;
-        store.end(node, &record).expect("ended");
+        store.end(&[(node, &record)]).expect("ended");
     }
     let first = store.retain(BEGIN_MS, u64::MAX, 0).expect("kept");
     // Not all at once.
