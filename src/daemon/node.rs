@@ -12,13 +12,13 @@ use super::peer::Peer;
 use super::recorder::{End, Handle, Job, Notice, Recorder, Register, Reply};
 use super::watched::{Memory, Stage, Watched, not_in_the_future};
 use crate::clock::now_ms;
-use crate::monitor::{self, GpuReport, GpuWatch, identity};
+use crate::monitor::{self, GpuReport, GpuWatch, JobCgroup, identity};
 use crate::protocol::{
     DaemonCost, DaemonStatus, Ending, MAX_MESSAGE_BYTES, Process, RefusalKind, Registered, Registration,
     Request, Response, Runs, RunsQuery,
 };
 use crate::record::{
-    EventKind, Gap, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, RunRecord, Sample, decode_segment,
+    EventKind, Gap, GpuFacts, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, RunRecord, Sample, decode_segment,
 };
 use crate::store::{Live, LiveRun, NodeId};
 
@@ -402,8 +402,8 @@ impl Node {
             name: run.name.clone(),
             supervisor: Some(supervisor),
             client: Some(peer.pid),
+            allocated: allowed(gpus, cgroup.as_ref(), self.gpu_report().as_ref()),
             cgroup,
-            allocated: gpus,
             // What the client measured before.
             usage: record.usage,
             gpus: record.gpus.clone(),
@@ -653,6 +653,24 @@ fn jumped(then_ms: u64, elapsed: Duration, now_ms: u64) -> Option<u64> {
     let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     let expected = then_ms.saturating_add(elapsed_ms);
     (now_ms.abs_diff(expected) > CLOCK_JUMP_MS).then_some(expected)
+}
+
+/// The GPUs that the client claims, as far as the kernel lets its job use them. Those of a job that claims none are those that
+/// it may use, where it may not use all.
+fn allowed(claimed: Vec<String>, cgroup: Option<&JobCgroup>, report: Option<&GpuReport>) -> Vec<String> {
+    let (Some(minors), Some(report)) = (cgroup.and_then(JobCgroup::gpu_minors), report) else {
+        return claimed;
+    };
+    let whole = |facts: &GpuFacts| facts.parent.clone().unwrap_or_else(|| facts.uuid.clone());
+    let facts = || report.gpus.iter().map(|gpu| &gpu.facts);
+    let is_let_in = |uuid: &str| {
+        facts().any(|facts| facts.uuid == uuid && facts.minor.is_some_and(|minor| minors.contains(&minor)))
+    };
+    let may_use = facts().filter(|facts| is_let_in(&whole(facts)));
+    may_use
+        .map(|facts| facts.uuid.clone())
+        .filter(|uuid| claimed.is_empty() || claimed.contains(uuid))
+        .collect()
 }
 
 fn answer(reply: oneshot::Sender<Response>, response: Response) {

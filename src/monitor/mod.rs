@@ -28,7 +28,7 @@ pub use baseline::Baseline;
 pub use cgroup::JobCgroup;
 pub use gpu::{
     GpuCondition, GpuError, GpuProcess, GpuRead, GpuReader, GpuReport, GpuShare, GpuState, GpuWatch, GpuXid,
-    Nvml, WatchPace, allocated_gpus, device_minors, gpu_driver_present,
+    Nvml, WatchPace, allocated_gpus, gpu_driver_present,
 };
 pub use host::host_facts;
 pub use identity::start_time_ticks;

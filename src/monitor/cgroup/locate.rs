@@ -1,5 +1,6 @@
 //! Where the cgroup of a process's job is, by the kernel's word.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use super::files::new_buffer;
 use super::members::list_processes;
 use super::mounts::{Mount, read_mounts};
 use super::path::{CgroupContainer, CgroupScheduler, Place, read_path};
+use crate::monitor::gpu::device_minors;
 
 /// More than the kernel ever writes: one line a hierarchy.
 const CGROUP_BYTES_MAX: u64 = 256 * 1024;
@@ -32,6 +34,8 @@ pub struct CgroupDirectories {
     pub memory: Option<PathBuf>,
     /// v1 `blkio`.
     pub blkio: Option<PathBuf>,
+    /// v1 `devices`.
+    pub devices: Option<PathBuf>,
     /// Where the job's processes are listed.
     pub processes: Option<PathBuf>,
 }
@@ -60,6 +64,13 @@ pub struct JobCgroup {
 }
 
 impl JobCgroup {
+    /// Minor numbers of the GPUs that the kernel lets the job use. `None`: all, or it is not known (v2 has no file for it).
+    #[must_use]
+    pub fn gpu_minors(&self) -> Option<BTreeSet<u32>> {
+        let list = self.directories.devices.as_ref()?.join("devices.list");
+        device_minors(&read_text(list, CGROUP_BYTES_MAX).ok()?)
+    }
+
     /// The processes in it now, Slurm's own left out; `None` once the directory is gone.
     #[must_use]
     pub fn process_ids(&self) -> Option<Vec<u32>> {
@@ -154,6 +165,7 @@ fn find(cgroups: &str, mounts: &str, exists: impl Fn(&Path) -> bool) -> Option<J
         cpuacct: directory(Some("cpuacct")),
         memory: directory(Some("memory")),
         blkio: directory(Some("blkio")),
+        devices: directory(Some("devices")),
         processes,
     };
     let Place { scheduler, job_id, sluid, uid, step, task, container, path } = place;
@@ -289,6 +301,7 @@ mod tests {
             // Slurm's services are in these two.
             unified: None,
             blkio: None,
+            devices: path("devices"),
             cpu: path("cpu,cpuacct"),
             cpuacct: path("cpu,cpuacct"),
             memory: path("memory"),
@@ -332,8 +345,8 @@ mod tests {
             let usual = format!("{HYBRID}{mounts}");
             for (cgroups, mounts) in [(&cgroups, &usual), (&junk, &usual), (&cgroups, &junk)] {
                 if let Some(job) = find(cgroups, mounts, |_| true) {
-                    let CgroupDirectories { unified, cpu, cpuacct, memory, blkio, processes } = job.directories;
-                    for path in [unified, cpu, cpuacct, memory, blkio, processes].into_iter().flatten() {
+                    let CgroupDirectories { unified, cpu, cpuacct, memory, blkio, devices, processes } = job.directories;
+                    for path in [unified, cpu, cpuacct, memory, blkio, devices, processes].into_iter().flatten() {
                         let is_up = path.components().any(|part| part == std::path::Component::ParentDir);
                         prop_assert!(path.is_absolute() && !is_up, "{}", path.display());
                     }

@@ -173,6 +173,7 @@ mod tests {
             cpuacct: of("cpuacct"),
             memory: of("memory"),
             blkio: of("blkio"),
+            devices: of("devices"),
             processes: of("memory"),
         };
         CgroupReader::new(&job_with(directories))

@@ -10,7 +10,8 @@ mod reader;
 mod share;
 mod watch;
 
-pub use allocation::{allocated_gpus, device_minors, gpu_driver_present};
+pub(in crate::monitor) use allocation::device_minors;
+pub use allocation::{allocated_gpus, gpu_driver_present};
 pub use nvml::Nvml;
 pub use reader::{GpuError, GpuProcess, GpuRead, GpuReader, GpuXid};
 pub use share::GpuShare;
