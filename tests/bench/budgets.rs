@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench                     every row
-//! cargo bench -- submit list      some of them: help render submit watch list store daemon lasting clients package
+//! cargo bench -- submit list      some of them: help render submit watch list show store daemon lasting clients package
 //! cargo bench -- --long           more repetitions, longer trainings
 //! cargo bench -- --json           one JSON object instead of the table
 //! ```
@@ -25,6 +25,7 @@ mod noisy;
 mod nvml;
 mod package;
 mod report;
+mod show;
 mod site;
 mod start;
 mod store;
@@ -55,12 +56,13 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 10] = [
+const TOPICS: [(&str, Topic); 11] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
     ("watch", watch::rows),
     ("list", list::rows),
+    ("show", show::rows),
     ("store", store::rows),
     ("daemon", daemon::cpu),
     ("lasting", daemon::lasting),

@@ -22,7 +22,7 @@ const MINUTE_MS: u64 = 60_000;
 
 /// Where a run of the imagined user stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stands {
+pub(crate) enum Stands {
     Pending,
     Running,
     Over,
@@ -125,7 +125,8 @@ pub(crate) fn run_record(number: u32, submitted_at_ms: u64, workdir: std::path::
     }
 }
 
-fn write_attempt(dir: &Path, record: &RunRecord, stands: Stands) -> Result<(), Box<dyn Error>> {
+/// Writes what the job of a run left.
+pub(crate) fn write_attempt(dir: &Path, record: &RunRecord, stands: Stands) -> Result<(), Box<dyn Error>> {
     let started_at_ms = record.submitted_at_ms + MINUTE_MS / 2;
     let over = stands == Stands::Over;
     let node = dir.join("n1.0");
