@@ -285,13 +285,8 @@ fn many_runs_register_at_once() {
     register_at_once(30);
 }
 
-#[test]
-#[ignore = "soak tier: tests/run soak"]
-fn soak_a_hundred_runs_register_at_once() {
-    register_at_once(100);
-}
-
-fn register_at_once(count: u8) {
+/// So many runs of `dlrun exec` that begin together, and end together.
+pub(crate) fn register_at_once(count: u8) {
     let mut env = env();
     env.set("DLRUN_MONITOR__INTERVAL_MS", "1000");
     let daemon = Dlrund::start(&env, "[sampling]\ninterval_ms = 1000");

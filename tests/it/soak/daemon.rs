@@ -257,3 +257,9 @@ fn damaged_cgroup_files_are_read_or_left_out() {
     tell(&format!("{found} jobs found, CPU time of {measured}"));
     assert!(found > 0 && measured > 0);
 }
+
+#[test]
+#[ignore = "soak tier: tests/run soak"]
+fn a_hundred_runs_register_and_end_at_once() {
+    crate::daemon::register_at_once(100);
+}
