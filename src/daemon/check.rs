@@ -38,6 +38,11 @@ pub(super) fn check(settings: &DaemonSettings, files: &[PathBuf]) -> u8 {
     }
 }
 
+/// What is said of a `read_group` that the machine does not have.
+pub(super) fn no_group(name: &str) -> String {
+    format!("there is no group `{name}`; systemd-sysusers makes `dlrun`, and `read_group = \"\"` is for none")
+}
+
 fn problems(settings: &DaemonSettings) -> Vec<String> {
     let mut problems = Vec::new();
     let mut must_be_directory = |key: &str, path: Option<&Path>| {
@@ -69,7 +74,7 @@ fn problems(settings: &DaemonSettings) -> Vec<String> {
     if let Some(group) = settings.read_group()
         && !matches!(nix::unistd::Group::from_name(group), Ok(Some(_)))
     {
-        problems.push(format!("read_group: there is no group `{group}`; systemd-sysusers makes it"));
+        problems.push(format!("read_group: {}", no_group(group)));
     }
     if let Some(library) = settings.gpu_library()
         && !library.exists()

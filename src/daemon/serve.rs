@@ -16,6 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
+use super::check;
 use super::connection::{self, Asked, Patience};
 use super::metrics;
 use super::node::{Node, Options};
@@ -114,7 +115,8 @@ impl Daemon {
         let recorder = Recorder::start(store, &path, notice);
         let read_group = match settings.read_group().map(|name| (name, group_id(name))) {
             Some((name, None)) => {
-                problems.push(format!("there is no group `{name}` (read_group): only root reads all runs"));
+                let why = check::no_group(name);
+                problems.push(format!("read_group: {why}; until a restart only root reads all runs"));
                 None
             }
             other => other.and_then(|(_, gid)| gid),
@@ -199,8 +201,11 @@ impl Daemon {
             }
         }
         tell(&[NotifyState::Stopping]);
-        let is_safe = self.node.stop(FAREWELL);
-        tracing::info!(is_safe, "dlrund has ended");
+        if self.node.stop(FAREWELL) {
+            tracing::info!("dlrund has ended");
+        } else {
+            tracing::warn!("dlrund has ended before the disk took all; the newest samples may be missing");
+        }
         // The next daemon makes its own; a client that still waits sees that nobody is there.
         let _ = fs::remove_file(self.settings.socket());
         Ok(())

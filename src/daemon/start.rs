@@ -21,7 +21,7 @@ Usage: dlrund [--config FILE]                run until SIGTERM; systemd starts i
 
   --config FILE   instead of /etc/dlrun/dlrund.toml; FILE's directory may hold further files in dlrund.conf.d
 
-See dlrund.service(8) of your installation, and docs/operations.md.
+More: docs/operations.md, which `systemd/install` puts into share/doc/dlrun.
 ";
 
 /// Exit codes, as those of `dlrun`.

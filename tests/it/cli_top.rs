@@ -161,7 +161,7 @@ fn a_node_without_runs_is_told_so() {
     let (env, socket) = place();
     let _daemon = Scripted::start(&socket, daemon(&[('a', own_uid() + 1)]));
     let done = env.dlrun(["top", "--once", "--interval", "0.1"]).run().code(0);
-    assert_eq!(done.text(), "no runs on node01; 1 of another user, with `--all`\n");
+    assert_eq!(done.text(), "no runs to show on node01; 1 of another user, with `--all`\n");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn page(board: &Board, palette: Palette, width: usize, height: usize) -> Vec<Lin
     let mut body = if board.shows_help {
         HELP.map(Line::raw).to_vec()
     } else if board.runs.is_empty() {
-        vec![Line::default(), Line::raw(format!("no runs{}", others(board)))]
+        vec![Line::default(), Line::raw(format!("no runs to show{}", others(board)))]
     } else {
         body(board, palette, width, free)
     };

@@ -7,7 +7,7 @@ use crate::cli::table::{rendered, table};
 /// One picture.
 pub(crate) fn to_text(board: &Board) -> String {
     if board.runs.is_empty() {
-        return format!("no runs on {}{}\n", board.host, others(board));
+        return format!("no runs to show on {}{}\n", board.host, others(board));
     }
     let columns = all(board);
     let mut table = table();
@@ -40,8 +40,8 @@ mod tests {
     #[test]
     fn a_node_without_runs_says_so() {
         let mut board = Board { host: "node01".into(), ..Board::default() };
-        assert_eq!(to_text(&board), "no runs on node01\n");
+        assert_eq!(to_text(&board), "no runs to show on node01\n");
         board.hidden = 2;
-        assert_eq!(to_text(&board), "no runs on node01; 2 of other users, with `--all`\n");
+        assert_eq!(to_text(&board), "no runs to show on node01; 2 of other users, with `--all`\n");
     }
 }
