@@ -172,6 +172,11 @@ fn what_is_installed_is_what_the_unit_names() {
             installed.read(page),
             fs::read_to_string(source().join("docs/operations.md")).expect("ours")
         );
+        // The page links to this one.
+        assert_eq!(
+            installed.read(&format!("{prefix}/share/doc/dlrun/config.md")),
+            fs::read_to_string(source().join("docs/config.md")).expect("ours")
+        );
         let users = installed.read(&format!("{prefix}/lib/sysusers.d/dlrun.conf"));
         assert!(
             users.lines().any(|line| line.starts_with(&format!("u {} ", value(&unit, "User")))),
