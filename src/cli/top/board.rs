@@ -49,6 +49,8 @@ pub(crate) struct Board {
     pub(super) runs: Vec<Watched>,
     /// Runs of other users that are left out.
     pub(super) hidden: usize,
+    /// Whether runs of other users are shown.
+    pub(super) all_users: bool,
     pub(super) daemon: Option<DaemonStatus>,
     /// Why the picture is not new.
     pub(super) trouble: Option<String>,
@@ -63,6 +65,7 @@ impl Board {
     /// Takes in what the daemon says now.
     pub(crate) fn take(&mut self, picture: Picture) {
         (self.host, self.at_ms, self.hidden) = (picture.host, picture.at_ms, picture.hidden);
+        self.all_users = picture.all_users;
         self.trouble = None;
         let mut former = std::mem::take(&mut self.runs);
         for (view, user) in picture.runs {
@@ -186,10 +189,10 @@ mod tests {
         let _ = board.press(Key::Last);
         let mut left: Vec<_> = board.runs.iter().map(|run| (run.view.clone(), run.user.clone())).collect();
         left.pop();
-        let picture = Picture { runs: left, host: "n".into(), at_ms: 1, hidden: 0 };
+        let picture = Picture { runs: left, host: "n".into(), at_ms: 1, hidden: 0, all_users: false };
         board.take(picture);
         assert_eq!((board.runs.len(), board.selected()), (2, 1));
-        board.take(Picture { runs: Vec::new(), host: "n".into(), at_ms: 2, hidden: 0 });
+        board.take(Picture { runs: Vec::new(), host: "n".into(), at_ms: 2, hidden: 0, all_users: false });
         assert_eq!(board.selected(), 0);
         assert!(board.press(Key::Down) && board.press(Key::Sort));
     }
@@ -201,7 +204,7 @@ mod tests {
         let first = board.runs.iter().map(|run| (run.view.clone(), String::new())).collect();
         let mut fresh = Board::default();
         assert!(fresh.has_rates());
-        fresh.take(Picture { runs: first, host: "n".into(), at_ms: 1, hidden: 0 });
+        fresh.take(Picture { runs: first, host: "n".into(), at_ms: 1, hidden: 0, all_users: false });
         assert!(!fresh.has_rates());
     }
 }

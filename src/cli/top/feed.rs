@@ -24,6 +24,8 @@ pub(crate) struct Picture {
     pub(super) runs: Vec<(RunView, String)>,
     /// Runs of other users that were left out.
     pub(super) hidden: usize,
+    /// Whether runs of other users were asked for.
+    pub(super) all_users: bool,
 }
 
 /// The way to the daemon. It is opened again where it broke: a daemon may be restarted at any time.
@@ -52,7 +54,8 @@ impl Feed {
 
     /// The runs now, of this user or of all that this user may see.
     pub(crate) fn picture(&mut self, processes: bool) -> Result<Picture, ClientError> {
-        let mut picture = Picture { host: String::new(), at_ms: 0, runs: Vec::new(), hidden: 0 };
+        let mut picture =
+            Picture { host: String::new(), at_ms: 0, runs: Vec::new(), hidden: 0, all_users: self.all_users };
         let mut skip = 0;
         loop {
             let runs =

@@ -157,6 +157,7 @@ pub(super) fn picture(tick: u64) -> Picture {
         at_ms: NOW_MS + 1000 * tick,
         runs: runs.into_iter().map(|run| (run.clone(), user(run.uid))).collect(),
         hidden: 0,
+        all_users: false,
     }
 }
 

@@ -94,10 +94,11 @@ fn gpu_memory(run: &Watched) -> Option<u64> {
 
 /// All columns that say something.
 pub(super) fn all(board: &Board) -> Vec<&'static Column> {
-    let several_users = board.runs.iter().any(|run| run.view.uid != board.runs[0].view.uid);
+    // With `--all` even one run may be a stranger's.
+    let users = board.all_users || board.runs.iter().any(|run| run.view.uid != board.runs[0].view.uid);
     let gpus = board.runs.iter().any(|run| !run.gpus().is_empty());
     let says = |column: &&Column| match column.title {
-        USER => several_users,
+        USER => users,
         GPU | GPU_MEMORY => gpus,
         _ => true,
     };
@@ -152,6 +153,8 @@ mod tests {
         assert!(!board.runs.is_empty());
         let titles: Vec<&str> = all(&board).iter().map(|column| column.title).collect();
         assert_eq!(titles.join(" "), "RUN NAME JOB EPOCH TIME CPU% MEMORY READ/s WRITE/s");
+        board.all_users = true;
+        assert!(all(&board).iter().any(|column| column.title == USER));
         assert!(all(&Board::default()).len() > 5);
     }
 }
