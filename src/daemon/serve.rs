@@ -160,7 +160,7 @@ impl Daemon {
         let mut watchdog =
             every(sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |limit| limit / 3));
         tell(&[NotifyState::Ready]);
-        tracing::info!(socket = %self.settings.socket().display(), "dlrund {} is ready", env!("CARGO_PKG_VERSION"));
+        self.announce();
         loop {
             tokio::select! {
                 // Ticks first: a crowd of clients must not delay them.
@@ -200,6 +200,12 @@ impl Daemon {
                 _ = retention.tick() => self.node.retain(),
             }
         }
+        self.farewell();
+        Ok(())
+    }
+
+    /// Brings what is in memory to the disk, and takes away what would look as if the daemon still ran.
+    fn farewell(self) {
         tell(&[NotifyState::Stopping]);
         if self.node.stop(FAREWELL) {
             tracing::info!("dlrund has ended");
@@ -208,7 +214,21 @@ impl Daemon {
         }
         // The next daemon makes its own; a client that still waits sees that nobody is there.
         let _ = fs::remove_file(self.settings.socket());
-        Ok(())
+        // Figures of the past would be told as those of now.
+        if let Some(path) = self.settings.metrics_textfile() {
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    fn announce(&self) {
+        tracing::info!(
+            socket = %self.settings.socket().display(),
+            gpus = self.node.gpu_report().is_some(),
+            metrics = ?self.settings.metrics_listen(),
+            all_jobs = self.settings.all_jobs(),
+            "dlrund {} is ready",
+            env!("CARGO_PKG_VERSION")
+        );
     }
 }
 

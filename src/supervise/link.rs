@@ -18,7 +18,7 @@ use crate::rundir::fitted;
 /// How long one question may take, connecting included.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two updates.
-const UPDATE_PAUSE: Duration = Duration::from_secs(10);
+const UPDATE_PAUSE: Duration = Duration::from_secs(5);
 /// Pauses between attempts double from the first to the second.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);

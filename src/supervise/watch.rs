@@ -25,6 +25,8 @@ use crate::record::{
 /// The longest pause between two writings of the record, and between two segments.
 const RECORD_PAUSE_MAX: Duration = Duration::from_secs(300);
 const SEGMENT_PAUSE_MAX: Duration = Duration::from_secs(1800);
+/// The first record after that of the beginning.
+const FIRST_RECORD: Duration = Duration::from_secs(5);
 /// Samples of one segment at most; a segment may have 512 KiB.
 const SEGMENT_SAMPLES: usize = 3600;
 /// How long the last record may take to reach the disk.
@@ -91,6 +93,11 @@ impl Due {
         Self { at: Instant::now() + pause, pause, limit: limit.max(pause) }
     }
 
+    /// As [`Due::new`], but once before: who has just begun a run looks at it soon.
+    fn soon(pause: Duration, limit: Duration) -> Self {
+        Self { at: Instant::now() + pause.min(FIRST_RECORD), pause: pause / 2, limit: limit.max(pause) }
+    }
+
     fn is_due(&mut self, now: Instant) -> bool {
         if now < self.at {
             return false;
@@ -130,7 +137,7 @@ impl Watch {
             interval,
             pending: Vec::new(),
             before: None,
-            record_due: Due::new(record_pause, RECORD_PAUSE_MAX),
+            record_due: Due::soon(record_pause, RECORD_PAUSE_MAX),
             segment_due: Due::new(record_pause, SEGMENT_PAUSE_MAX),
             handover,
         };
