@@ -13,7 +13,7 @@ use crate::monitor::{
 use crate::protocol::{Ending, Measured, Process, RunView};
 use crate::record::{
     Event, EventKind, Gap, GpuFacts, GpuUsage, MeasureKey, NodeRecord, NodeState, ProcessReading, Sample,
-    Usage,
+    Usage, add_gpu_readings,
 };
 use crate::store::NodeId;
 
@@ -154,14 +154,7 @@ impl Watched {
             let detail = format!("the kernel killed {} of its processes", kills - kills_before);
             self.note(sample.at_ms, EventKind::OomKill, detail);
         }
-        for reading in &sample.gpus {
-            let known = self.memory.gpus.iter().position(|usage| *usage.gpu.uuid == *reading.uuid);
-            let place = known.unwrap_or_else(|| {
-                self.memory.gpus.push(GpuUsage::of(facts_of(gpus, &reading.uuid)));
-                self.memory.gpus.len() - 1
-            });
-            self.memory.gpus[place].add(reading, sample.at_ms);
-        }
+        add_gpu_readings(&mut self.memory.gpus, sample, |uuid| facts_of(gpus?, uuid));
     }
 
     /// Takes samples in that are in the database already, or that the client took while there was no daemon.
@@ -287,7 +280,12 @@ impl Watched {
         let measured = self.measured();
         let mut record = self.record.clone();
         record.usage.add_view(&measured.usage);
-        add_new(&mut record.gaps, measured.gaps);
+        // One that the client told of stays as it told it: it knows when the watcher read on.
+        for gap in measured.gaps {
+            if record.gaps.iter().all(|known| known.from_ms != gap.from_ms) {
+                record.gaps.push(gap);
+            }
+        }
         add_new(&mut record.events, measured.events);
         record.events.sort_by_key(|event| event.at_ms);
         record.gpus = measured.gpus;
@@ -378,10 +376,8 @@ fn is_anothers(report: &GpuReport, uuid: &str, uid: u32) -> bool {
     processes.unwrap_or_default().iter().any(|process| identity::uid_of(process.pid).is_ok_and(is_another))
 }
 
-fn facts_of(gpus: Option<&GpuReport>, uuid: &str) -> GpuFacts {
-    let known = gpus.and_then(|report| report.gpus.iter().find(|gpu| gpu.facts.uuid == uuid));
-    known
-        .map_or_else(|| GpuFacts { uuid: uuid.to_owned(), ..GpuFacts::default() }, |gpu| (*gpu.facts).clone())
+fn facts_of(gpus: &GpuReport, uuid: &str) -> Option<GpuFacts> {
+    gpus.gpus.iter().find(|gpu| gpu.facts.uuid == uuid).map(|gpu| (*gpu.facts).clone())
 }
 
 fn add_new<T: PartialEq>(list: &mut Vec<T>, more: Vec<T>) {

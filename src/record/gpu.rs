@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::GpuReading;
+use super::{GpuReading, Sample};
 
 /// What does not change about a GPU while a run uses it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
@@ -119,6 +119,23 @@ impl GpuUsage {
         if reading.run_processes == Some(0) {
             self.idle_seconds += apart_seconds;
         }
+    }
+}
+
+/// Takes the GPU readings of a sample in. One that is new begins with what `facts` knows of it.
+pub fn add_gpu_readings(
+    usages: &mut Vec<GpuUsage>,
+    sample: &Sample,
+    facts: impl Fn(&str) -> Option<GpuFacts>,
+) {
+    for reading in &sample.gpus {
+        let known = usages.iter().position(|usage| *usage.gpu.uuid == *reading.uuid);
+        let place = known.unwrap_or_else(|| {
+            let unknown = || GpuFacts { uuid: reading.uuid.to_string(), ..GpuFacts::default() };
+            usages.push(GpuUsage::of(facts(&reading.uuid).unwrap_or_else(unknown)));
+            usages.len() - 1
+        });
+        usages[place].add(reading, sample.at_ms);
     }
 }
 

@@ -17,7 +17,7 @@ mod usage;
 
 pub use column::SeriesError;
 pub use event::{Event, EventKind};
-pub use gpu::{GpuFacts, GpuSums, GpuUsage};
+pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use node::{Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, WatcherCost};
 pub use row::{RowCoder, RowLayout};
 pub use run::{RunRecord, Sentinel};

@@ -4,7 +4,9 @@ use super::handover::{Ended, Handover};
 use super::writer::Resumed;
 use crate::clock::now_ms;
 use crate::protocol::Measured;
-use crate::record::{Event, EventKind, Gap, GpuFacts, GpuUsage, Missing, NodeRecord, Sample, Usage};
+use crate::record::{
+    Event, EventKind, Gap, GpuFacts, GpuUsage, Missing, NodeRecord, Sample, Usage, add_gpu_readings,
+};
 
 /// Events that the watcher keeps of its own; the oldest go first. A daemon that comes and goes all day must not fill the
 /// record.
@@ -83,16 +85,9 @@ impl Account {
     pub(super) fn add(&mut self, sample: &Sample, facts: &[GpuFacts]) {
         self.samples += 1;
         self.usage.add_sample(sample, self.started_at_ms);
-        for reading in &sample.gpus {
-            let known = self.gpus.iter().position(|usage| *usage.gpu.uuid == *reading.uuid);
-            let index = known.unwrap_or_else(|| {
-                let known = facts.iter().find(|facts| *facts.uuid == *reading.uuid).cloned();
-                let unknown = || GpuFacts { uuid: reading.uuid.to_string(), ..GpuFacts::default() };
-                self.gpus.push(GpuUsage::of(known.unwrap_or_else(unknown)));
-                self.gpus.len() - 1
-            });
-            self.gpus[index].add(reading, sample.at_ms);
-        }
+        add_gpu_readings(&mut self.gpus, sample, |uuid| {
+            facts.iter().find(|facts| facts.uuid == uuid).cloned()
+        });
     }
 
     /// Takes in what the daemon measured.
@@ -178,11 +173,8 @@ impl Account {
 
     /// The kernel's sums over the whole family count what no sample saw, and the end is known exactly.
     pub(super) fn close(&mut self, ended: &Ended) {
-        let larger = |sampled: Option<f64>, summed: u64| Some(sampled.unwrap_or(0.0).max(seconds(summed)));
-        let usage = &mut self.usage;
-        usage.wall_seconds = Some(seconds(ended.ended_at_ms.saturating_sub(self.started_at_ms) * 1000));
-        usage.cpu_user_seconds = larger(usage.cpu_user_seconds, ended.cpu_user_us);
-        usage.cpu_system_seconds = larger(usage.cpu_system_seconds, ended.cpu_system_us);
+        let wall_ms = ended.ended_at_ms.saturating_sub(self.started_at_ms);
+        self.usage.add_family(wall_ms, ended.cpu_user_us, ended.cpu_system_us);
     }
 
     /// Writes the sums into a record whose watcher counts are those of this process.
@@ -212,9 +204,4 @@ fn add_new<T: PartialEq + Clone>(list: &mut Vec<T>, more: &[T]) {
             list.push(item.clone());
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "times stay far below 2^53 microseconds")]
-fn seconds(us: u64) -> f64 {
-    us as f64 / 1e6
 }

@@ -109,6 +109,9 @@ fn a_killed_daemon_costs_no_run_and_no_interval() {
     assert!(record.events.iter().any(|event| event.kind.as_str() == "daemon_lost"), "{:?}", record.events);
     let user: Vec<u64> = samples.iter().filter_map(|sample| sample.cpu_user_us).collect();
     assert!(!user.is_empty());
+    // The daemon's own hole and what the client tells of it are one gap.
+    daemon.stop();
+    assert_eq!(rows(&daemon.database(), "SELECT count(*) FROM gap"), [["1"]]);
 }
 
 #[test]
