@@ -1,314 +1,29 @@
-//! The owner of all that is known of this node: the runs under watch, the GPUs, the cost of watching.
+//! What clients ask of the node, and the answers.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::time::{Duration, Instant};
-
-use tokio::sync::oneshot;
-
-use super::admit::{Admitted, admit, check, check_record};
-use super::connection::Question;
-use super::discover::{Discovery, Found};
-use super::peer::Peer;
-use super::recorder::{End, Handle, Job, Notice, Recorder, Register, Reply};
-use super::watched::{Memory, Stage, Watched, not_in_the_future};
+use super::{Node, answer};
 use crate::clock::now_ms;
-use crate::monitor::{self, GpuReport, GpuWatch, JobCgroup, identity};
+use crate::daemon::admit::{Admitted, admit, check, check_record};
+use crate::daemon::connection::Question;
+use crate::daemon::peer::Peer;
+use crate::daemon::recorder::{End, Handle, Job, Reply};
+use crate::daemon::watched::{Memory, Stage, Watched, not_in_the_future};
+use crate::monitor::{GpuReport, JobCgroup, identity};
 use crate::protocol::{
-    DaemonCost, DaemonStatus, Ending, MAX_MESSAGE_BYTES, Process, RefusalKind, Registered, Registration,
-    Request, Response, Runs, RunsQuery,
+    Ending, MAX_MESSAGE_BYTES, Process, RefusalKind, Registration, Request, Response, Runs, RunsQuery,
 };
-use crate::record::{
-    EventKind, Gap, GpuFacts, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, RunRecord, Sample, decode_segment,
-};
-use crate::store::{Live, LiveRun, NodeId};
+use crate::record::{EventKind, Gap, GpuFacts, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, decode_segment};
 
-/// A wall clock that moved so much against the steady one was set.
-const CLOCK_JUMP_MS: u64 = 500;
-/// A pause between two ticks that is longer than the interval by this is a hole in the series.
-const HELD_UP: Duration = Duration::from_secs(5);
 /// What a client may hand in for one run, so that nobody fills the node's disk: days of samples without a daemon.
 const BACKFILL_MAX: usize = 16 << 20;
 /// Likewise in samples, which may be packed so well that their bytes bound nothing: eleven days at one a second.
 const BACKFILL_SAMPLES_MAX: usize = 1_000_000;
+/// How far a run may seem to begin before its command, of which the kernel tells the start in hundredths of a second.
+const START_SLACK_MS: u64 = 500;
 /// Room that is left in an answer for what surrounds the runs.
 const ANSWER_ROOM: usize = MAX_MESSAGE_BYTES - 4096;
 
-/// What the owner must know of the configuration.
-#[derive(Debug, Clone)]
-pub(super) struct Options {
-    pub(super) interval: Duration,
-    pub(super) process_interval: Duration,
-    /// Ticks between two folds.
-    pub(super) fold_ticks: usize,
-    pub(super) runs_per_user: usize,
-    pub(super) keep: Duration,
-    pub(super) max_bytes: u64,
-}
-
-/// The owner.
-pub(super) struct Node {
-    options: Options,
-    pub(super) runs: BTreeMap<Handle, Watched>,
-    by_connection: HashMap<u64, Handle>,
-    next: Handle,
-    gpus: Option<GpuWatch>,
-    recorder: Recorder,
-    /// Ends for which the recorder had no room: nobody else would tell it that those runs are over.
-    late: VecDeque<Job>,
-    boot_id: String,
-    host: String,
-    started_at_ms: u64,
-    pub(super) cost: DaemonCost,
-    /// The wall clock, the steady clock and the time since boot, at the last tick. The steady clock stands while the machine
-    /// is suspended, the last does not.
-    clocks: Option<(u64, Instant, Duration)>,
-    ticks_since_fold: usize,
-    /// Looks for jobs of others, where the site wants them.
-    discovery: Option<Discovery>,
-    pub(super) problems: Vec<String>,
-}
-
 impl Node {
-    pub(super) fn new(
-        options: Options,
-        gpus: Option<GpuWatch>,
-        recorder: Recorder,
-        problems: Vec<String>,
-    ) -> Self {
-        Self {
-            options,
-            runs: BTreeMap::new(),
-            by_connection: HashMap::new(),
-            next: 1,
-            gpus,
-            recorder,
-            late: VecDeque::new(),
-            boot_id: identity::boot_id().unwrap_or_default(),
-            host: monitor::host_facts(None).hostname,
-            started_at_ms: now_ms(),
-            cost: DaemonCost::default(),
-            clocks: None,
-            ticks_since_fold: 0,
-            discovery: None,
-            problems,
-        }
-    }
-
-    /// Records all jobs of the node from now on.
-    pub(super) fn record_all_jobs(&mut self) {
-        self.discovery = Some(Discovery::new(self.boot_id.clone()));
-    }
-
-    // ------------------------------------------------------------------------------------------------- after a restart
-
-    /// Takes up what a former daemon left: lives that go on are watched again, the others are closed.
-    pub(super) fn recover(&mut self, found: Vec<(LiveRun, Vec<Sample>)>) {
-        for (run, spooled) in found {
-            let handle = self.next;
-            self.next += 1;
-            let command = Process { pid: run.live.pid, start_time_ticks: run.live.start_time_ticks };
-            let memory: Memory = serde_json::from_str(&run.live.state).unwrap_or_default();
-            let stopped = memory.stopped;
-            let mut watched =
-                Watched::new(run.uid, command, run.record, memory, self.options.process_interval);
-            watched.node = Some(run.node);
-            let is_alive = run.live.boot_id == self.boot_id && watched.is_alive();
-            watched.replay(&spooled);
-            let (from_ms, to_ms) = (watched.memory.last_at_ms, now_ms());
-            if is_alive {
-                let why = if stopped {
-                    "dlrund was stopped and started again"
-                } else {
-                    "dlrund was killed and started again"
-                };
-                if from_ms > 0 {
-                    watched.add_gap(Gap { from_ms, to_ms, why: why.to_owned() });
-                }
-                watched.memory.stopped = false;
-                watched.stage = Stage::Live;
-                tracing::info!(run = %watched.key.run_id, "the run is watched again");
-                self.runs.insert(handle, watched);
-            } else {
-                let why = "the run ended while dlrund was not running";
-                watched.note(to_ms, EventKind::Note, why.to_owned());
-                tracing::info!(run = %watched.key.run_id, why);
-                self.close(watched);
-            }
-        }
-        // What comes from now on is another block than what was before the gap.
-        self.fold(false);
-    }
-
-    fn close(&mut self, mut watched: Watched) {
-        let record = Box::new(watched.interrupt());
-        if let Some(node) = watched.node {
-            self.hand_on(Job::End(End { node, record, answer: None }));
-        }
-    }
-
-    /// Tells the recorder of ends for which it had no room before.
-    fn end_late(&mut self) {
-        while let Some(job) = self.late.pop_front() {
-            if let Err(job) = self.recorder.send(job) {
-                self.late.push_front(job);
-                break;
-            }
-        }
-    }
-
-    // ------------------------------------------------------------------------------------------------- every interval
-
-    /// Takes one sample of each run.
-    pub(super) fn tick(&mut self, is_late: bool) {
-        let begun = Instant::now();
-        let now = now_ms();
-        self.watch_clocks(now, begun);
-        let report = self.gpus.as_ref().map(GpuWatch::latest);
-        self.pass_events_on();
-        let mut samples: Vec<(NodeId, Sample)> = Vec::with_capacity(self.runs.len());
-        let mut abandoned = Vec::new();
-        for (handle, watched) in &mut self.runs {
-            let (Stage::Live, Some(node)) = (watched.stage, watched.node) else { continue };
-            watched.memory.late_ticks += u64::from(is_late);
-            samples.push((node, watched.sample(now, report.as_ref(), false)));
-            if watched.is_abandoned(begun) {
-                abandoned.push(*handle);
-            }
-        }
-        self.recorder.tick(samples);
-        self.end_late();
-        self.fold_when_due();
-        for handle in abandoned {
-            if let Some(mut watched) = self.runs.remove(&handle) {
-                watched.note(now, EventKind::Note, "the command ended and nobody said how".to_owned());
-                tracing::info!(run = %watched.key.run_id, "the run was abandoned");
-                self.close(watched);
-            }
-        }
-        self.account(begun.elapsed());
-    }
-
-    /// All runs are folded at once: they share the wait for the disk.
-    fn fold_when_due(&mut self) {
-        self.ticks_since_fold += 1;
-        if self.ticks_since_fold >= self.options.fold_ticks {
-            self.ticks_since_fold = 0;
-            self.fold(false);
-            // Not only now and then: many short runs fill it in between.
-            if self.recorder.bytes() > self.options.max_bytes {
-                self.retain();
-            }
-        }
-    }
-
-    fn fold(&self, stopping: bool) {
-        let live = self.runs.values().filter(|watched| watched.stage == Stage::Live);
-        let states: Vec<(NodeId, String)> =
-            live.filter_map(|watched| Some((watched.node?, watched.remembered(stopping)))).collect();
-        if !states.is_empty() {
-            let _ = self.recorder.send(Job::Fold { states });
-        }
-    }
-
-    fn watch_clocks(&mut self, now: u64, steady: Instant) {
-        let since_boot = identity::age(0).unwrap_or_default();
-        let Some((then, steady_then, boot_then)) = self.clocks.replace((now, steady, since_boot)) else {
-            return;
-        };
-        let awake = steady.duration_since(steady_then);
-        let asleep = since_boot.saturating_sub(boot_then).saturating_sub(awake);
-        let why = match (asleep > HELD_UP, awake > self.options.interval + HELD_UP) {
-            (true, _) => Some("the machine was suspended"),
-            (false, true) => Some("dlrund was held up"),
-            (false, false) => None,
-        };
-        if let Some(why) = why {
-            for watched in self.runs.values_mut().filter(|watched| watched.stage == Stage::Live) {
-                watched.add_gap(Gap { from_ms: then, to_ms: now, why: why.to_owned() });
-            }
-        }
-        if let Some(expected) = jumped(then, awake + asleep, now) {
-            let detail = format!("the wall clock jumped from {expected} to {now} ms");
-            for watched in self.runs.values_mut() {
-                watched.note(now, EventKind::ClockJump, detail.clone());
-            }
-        }
-    }
-
-    /// Takes jobs up that no dlrun registered, and lets go of those that one did register meanwhile.
-    pub(super) fn discover(&mut self) {
-        let Some(mut discovery) = self.discovery.take() else { return };
-        let is_live = |watched: &&Watched| watched.stage != Stage::Ended;
-        let cgroups = |foreign: bool| -> HashSet<String> {
-            let live = self.runs.values().filter(is_live).filter(|watched| watched.memory.foreign == foreign);
-            live.filter_map(|watched| watched.cgroup().map(str::to_owned)).collect()
-        };
-        let (registered, foreign) = (cgroups(false), cgroups(true));
-        let doubled = |watched: &Watched| {
-            watched.memory.foreign && watched.cgroup().is_some_and(|cgroup| registered.contains(cgroup))
-        };
-        let gone: Vec<Handle> =
-            self.runs.iter().filter(|(_, watched)| doubled(watched)).map(|(handle, _)| *handle).collect();
-        for handle in gone {
-            if let Some(mut watched) = self.runs.remove(&handle) {
-                watched.note(now_ms(), EventKind::Note, "a dlrun in the job registered its run".to_owned());
-                self.close(watched);
-            }
-        }
-        for found in discovery.look(&registered.union(&foreign).cloned().collect()) {
-            self.take_up_foreign(found);
-        }
-        self.discovery = Some(discovery);
-    }
-
-    fn take_up_foreign(&mut self, found: Found) {
-        let Found { cgroup, first, uid, run, record } = found;
-        let handle = self.next;
-        self.next += 1;
-        let memory =
-            Memory { name: run.name.clone(), foreign: true, cgroup: Some(cgroup), ..Memory::default() };
-        let watched = Watched::new(uid, first, record, memory, self.options.process_interval);
-        tracing::info!(job = run.name, uid, "a job that no dlrun registered is recorded");
-        if self.enrol(handle, &watched, run, false, None) {
-            self.runs.insert(handle, watched);
-        }
-    }
-
-    /// What happened to a GPU is an event of the runs that have it.
-    fn pass_events_on(&mut self) {
-        let Some(gpus) = &self.gpus else { return };
-        for (uuid, event) in gpus.take_events() {
-            tracing::info!(gpu = uuid.as_deref().unwrap_or("all"), kind = event.kind.as_str(), event.detail);
-            for watched in self.runs.values_mut() {
-                if uuid.as_deref().is_none_or(|uuid| watched.has_gpu(uuid)) {
-                    watched.note(event.at_ms, event.kind, event.detail.clone());
-                }
-            }
-        }
-    }
-
-    fn account(&mut self, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let cost = &mut self.cost;
-        cost.ticks += 1;
-        cost.last_tick_us = micros;
-        cost.longest_tick_us = cost.longest_tick_us.max(micros);
-        if took > self.options.interval {
-            cost.overruns += 1;
-            tracing::warn!(milliseconds = took.as_millis(), "a tick took longer than the time between two");
-        }
-    }
-
-    /// Removes what is old.
-    pub(super) fn retain(&self) {
-        let max_age_ms = u64::try_from(self.options.keep.as_millis()).unwrap_or(u64::MAX);
-        let job = Job::Retain { now_ms: now_ms(), max_age_ms, max_bytes: self.options.max_bytes };
-        let _ = self.recorder.send(job);
-    }
-
-    // ------------------------------------------------------------------------------------------------- requests
-
-    pub(super) fn hear(&mut self, asked: Question) {
+    pub(in crate::daemon) fn hear(&mut self, asked: Question) {
         let Question { connection, peer, request, reply } = asked;
         match *request {
             Request::Hello(_) => {
@@ -335,7 +50,7 @@ impl Node {
     }
 
     /// A connection is over.
-    pub(super) fn part(&mut self, connection: u64) {
+    pub(in crate::daemon) fn part(&mut self, connection: u64) {
         let Some(handle) = self.by_connection.remove(&connection) else { return };
         let Some(watched) = self.runs.get_mut(&handle) else { return };
         if watched.connection == Some(connection) {
@@ -421,40 +136,6 @@ impl Node {
         if self.enrol(handle, &watched, run, false, Some(reply)) {
             self.by_connection.insert(connection, handle);
             self.runs.insert(handle, watched);
-        }
-    }
-
-    /// Gives the database a run to keep; false where it has no room for that.
-    fn enrol(
-        &self,
-        handle: Handle,
-        watched: &Watched,
-        run: RunRecord,
-        resumed: bool,
-        reply: Option<Reply>,
-    ) -> bool {
-        let live = Live {
-            pid: watched.command.pid,
-            start_time_ticks: watched.command.start_time_ticks,
-            boot_id: self.boot_id.clone(),
-            state: watched.remembered(false),
-        };
-        let answer = self.registered(watched, resumed);
-        let (uid, record) = (watched.uid, watched.record());
-        let register = Register { handle, run, uid, record, live, answer, reply };
-        let Err(job) = self.recorder.send(Job::Register(Box::new(register))) else { return true };
-        if let Job::Register(register) = job {
-            too_slow(register.reply);
-        }
-        false
-    }
-
-    fn registered(&self, watched: &Watched, resumed: bool) -> Registered {
-        Registered {
-            interval_ms: u64::try_from(self.options.interval.as_millis()).unwrap_or(u64::MAX),
-            resumed,
-            acknowledged: None,
-            cgroup: watched.cgroup().map(str::to_owned),
         }
     }
 
@@ -548,48 +229,6 @@ impl Node {
         self.hand_on(Job::End(End { node, record, answer: Some((measured, reply)) }));
     }
 
-    /// Gives the database a job. Where it has no room for more, who waits is told so; an end is kept for later.
-    fn hand_on(&mut self, job: Job) {
-        let Err(job) = self.recorder.send(job) else { return };
-        match job {
-            Job::Collect { reply, .. } | Job::Backfill { reply, .. } => too_slow(Some(reply)),
-            Job::End(End { node, record, answer }) => {
-                too_slow(answer.map(|(_, reply)| reply));
-                self.late.push_back(Job::End(End { node, record, answer: None }));
-            }
-            _ => {}
-        }
-    }
-
-    pub(super) fn notice(&mut self, notice: Notice) {
-        match notice {
-            Notice::Registered { handle, node } => {
-                let report = self.gpu_report();
-                let Some(watched) = self.runs.get_mut(&handle) else { return };
-                watched.node = Some(node);
-                if watched.stage == Stage::Pending {
-                    watched.stage = Stage::Live;
-                    let sample = watched.sample(now_ms(), report.as_ref(), true);
-                    self.recorder.tick(vec![(node, sample)]);
-                }
-            }
-            // One that is watched already stays so, whatever became of its client's return.
-            Notice::Rejected { handle } => {
-                if self.runs.get(&handle).is_some_and(|watched| watched.stage == Stage::Pending)
-                    && let Some(connection) = self.runs.remove(&handle).and_then(|watched| watched.connection)
-                {
-                    self.by_connection.remove(&connection);
-                }
-            }
-            Notice::Dropped { node, gap, samples } => {
-                tracing::warn!(samples, why = gap.why, "samples were dropped");
-                if let Some(watched) = self.runs.values_mut().find(|watched| watched.node == Some(node)) {
-                    watched.add_gap(gap);
-                }
-            }
-        }
-    }
-
     fn list(&self, peer: Peer, query: &RunsQuery) -> Runs {
         let may_see = |watched: &&Watched| watched.stage == Stage::Live && peer.may_read(watched.uid);
         let mut runs = Vec::new();
@@ -605,54 +244,6 @@ impl Node {
         }
         Runs { host: self.host.clone(), at_ms: now_ms(), runs, more }
     }
-
-    pub(super) fn status(&self) -> DaemonStatus {
-        let report = self.gpus.as_ref().map(GpuWatch::latest);
-        let mut problems = self.problems.clone();
-        problems.extend(report.as_ref().and_then(|report| report.missing.clone()));
-        DaemonStatus {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            started_at_ms: self.started_at_ms,
-            interval_ms: u64::try_from(self.options.interval.as_millis()).unwrap_or(u64::MAX),
-            runs: self.runs.values().filter(|watched| watched.stage == Stage::Live).count(),
-            gpus: report.iter().flat_map(|report| &report.gpus).map(|gpu| (*gpu.facts).clone()).collect(),
-            cost: self.cost(),
-            store: self.recorder.status(),
-            problems,
-        }
-    }
-
-    /// What the daemon costs, memory and CPU time read now.
-    pub(super) fn cost(&self) -> DaemonCost {
-        DaemonCost { cpu_us: monitor::own_cpu_us(), mem_rss_bytes: monitor::own_rss_bytes(), ..self.cost }
-    }
-
-    pub(super) fn host(&self) -> &str {
-        &self.host
-    }
-
-    pub(super) fn gpu_report(&self) -> Option<GpuReport> {
-        self.gpus.as_ref().map(GpuWatch::latest)
-    }
-
-    pub(super) fn is_sound(&self) -> bool {
-        !self.recorder.is_dead()
-    }
-
-    /// Folds everything and remembers that this was no crash.
-    pub(super) fn stop(mut self, patience: Duration) -> bool {
-        self.end_late();
-        self.fold(true);
-        self.recorder.stop(patience)
-    }
-}
-
-/// Where the wall clock would stand had nobody set it; `None` where it stands there.
-fn jumped(then_ms: u64, elapsed: Duration, now_ms: u64) -> Option<u64> {
-    let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-    let expected = then_ms.saturating_add(elapsed_ms);
-    (now_ms.abs_diff(expected) > CLOCK_JUMP_MS).then_some(expected)
 }
 
 /// The GPUs that the client claims, as far as the kernel lets its job use them. Those of a job that claims none are those that
@@ -673,22 +264,11 @@ fn allowed(claimed: Vec<String>, cgroup: Option<&JobCgroup>, report: Option<&Gpu
         .collect()
 }
 
-fn answer(reply: oneshot::Sender<Response>, response: Response) {
-    // The client may have left.
-    let _ = reply.send(response);
-}
-
-fn too_slow(reply: Option<Reply>) {
-    if let Some(reply) = reply {
-        answer(reply, Response::refused(RefusalKind::Busy, "the disk of the node is too slow"));
-    }
-}
-
 /// A run began no earlier than its command.
 fn not_before(record: &mut NodeRecord, command: Process) {
     if let Ok(age) = identity::age(command.start_time_ticks) {
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-        let begun_ms = now_ms().saturating_sub(age_ms).saturating_sub(CLOCK_JUMP_MS);
+        let begun_ms = now_ms().saturating_sub(age_ms).saturating_sub(START_SLACK_MS);
         record.started_at_ms = record.started_at_ms.clamp(begun_ms, now_ms().max(begun_ms));
     }
 }
@@ -706,10 +286,16 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::process::{Child, Command, Stdio};
     use std::sync::mpsc::Receiver;
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
 
     use super::*;
+    use crate::daemon::node::Options;
+    use crate::daemon::recorder::{Notice, Recorder};
     use crate::protocol::{Backfill, Update};
-    use crate::record::{GpuReading, encode_segments};
+    use crate::record::{GpuReading, Sample, encode_segments};
+    use crate::store::{Live, LiveRun, NodeId};
 
     const OPTIONS: Options = Options {
         interval: Duration::from_secs(1),
@@ -726,7 +312,7 @@ mod tests {
     }
 
     fn registration() -> Registration {
-        let text = include_str!("../../tests/fixtures/protocol/v1/request-register.json");
+        let text = include_str!("../../../tests/fixtures/protocol/v1/request-register.json");
         let Ok(Request::Register(registration)) = serde_json::from_str(text) else {
             panic!("a registration")
         };
@@ -816,15 +402,6 @@ mod tests {
         assert!(matches!(queue.try_recv(), Ok(Job::End { .. })));
         node.tick(false);
         assert!(queue.try_recv().is_err());
-    }
-
-    #[test]
-    fn a_clock_that_was_set_is_told_from_one_that_is_late() {
-        let second = Duration::from_secs(1);
-        assert_eq!(jumped(5_000, second, 6_000), None);
-        assert_eq!(jumped(5_000, 30 * second, 35_400), None);
-        assert_eq!(jumped(5_000, second, 3_606_000), Some(6_000));
-        assert_eq!(jumped(3_600_000, second, 5_000), Some(3_601_000));
     }
 
     #[test]
