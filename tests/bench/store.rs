@@ -3,14 +3,12 @@
 use std::error::Error;
 use std::fs;
 
-use dlrun::job::{RunId, SchedulerKind, Workload};
-use dlrun::record::{
-    HostFacts, MeasureKey, NodeRecord, NodeState, Progress, RunRecord, Sample, Usage, WatcherCost,
-};
+use dlrun::record::{NodeState, Sample};
 use dlrun::store::{Live, NodeId, NodeStore};
 
 use crate::Effort;
 use crate::busy::cpu_seconds;
+use crate::list::{node_record, run_record};
 use crate::measure::{median, number};
 use crate::noisy::{Noisy, SERIES};
 use crate::report::Row;
@@ -97,44 +95,8 @@ fn written_bytes() -> Result<f64, Box<dyn Error>> {
 }
 
 fn register(store: &mut NodeStore, number: u8) -> Result<NodeId, Box<dyn Error>> {
-    let run_id = RunId::from_random([number; 10]);
-    let run = RunRecord {
-        format: RunRecord::FORMAT,
-        run_id: run_id.clone(),
-        name: "resnet50-imagenet".to_owned(),
-        submitted_at_ms: BEGIN_MS,
-        user: "anna".to_owned(),
-        submit_host: "login1".to_owned(),
-        scheduler: SchedulerKind::Slurm,
-        job_id: None,
-        output: None,
-        workdir: "/home/anna".to_owned(),
-        job_file: None,
-        nodes: 1,
-        workload: Workload::default(),
-        dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
-    };
-    let record = NodeRecord {
-        format: NodeRecord::FORMAT,
-        key: MeasureKey { run_id, element: 0, attempt: 0, node: "n1".to_owned(), step: 0 },
-        job_id: None,
-        state: NodeState::Running,
-        started_at_ms: BEGIN_MS,
-        ended_at_ms: None,
-        updated_at_ms: BEGIN_MS,
-        exit: None,
-        output: None,
-        host: HostFacts::default(),
-        usage: Usage::default(),
-        progress: Progress::default(),
-        segments: 0,
-        gaps: vec![],
-        missing: vec![],
-        watcher: WatcherCost::default(),
-        cgroup: None,
-        gpus: vec![],
-        events: vec![],
-    };
+    let run = run_record(u32::from(number), BEGIN_MS, "/home/anna".into());
+    let record = node_record(&run, NodeState::Running, BEGIN_MS, None);
     let boot_id = "6a1c6c2e-7a1c-4a52-9f0e-0f4d7d2c1b3a".to_owned();
     let live = Live { pid: 1, start_time_ticks: 1, boot_id, state: "{}".to_owned() };
     Ok(store.register(&run, 1000, &record, &live)?)
