@@ -22,6 +22,7 @@ pub mod launch;
 pub mod plan;
 pub mod protocol;
 pub mod record;
+pub mod site;
 pub mod timing;
 
 // Level 2: one outside thing each.

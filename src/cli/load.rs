@@ -1,5 +1,6 @@
 //! From the path on the command line to a plan: reads the job file, gathers the facts of site and files, resolves.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -12,8 +13,8 @@ use super::error::{Error, Kind};
 use super::session::Session;
 use crate::command::find;
 use crate::diagnostic::Problem;
-use crate::job::{self, Command, JobSpec, MAX_JOB_FILE_BYTES};
-use crate::plan::{self, Plan, PythonFacts, ScriptFacts, SiteFacts, SlurmFacts};
+use crate::job::{self, Command, JobSpec, MAX_JOB_FILE_BYTES, SchedulerKind};
+use crate::plan::{self, Plan, PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts};
 use crate::pyenv::{self, EnvFacts};
 use crate::scheduler::slurm::OWN_VARIABLES;
 
@@ -86,6 +87,7 @@ struct Place {
     script: Option<PathBuf>,
     env_file: Option<PathBuf>,
     requirements: Option<PathBuf>,
+    image: Option<PathBuf>,
 }
 
 impl Place {
@@ -103,6 +105,7 @@ impl Place {
             script,
             workdir,
             env_file: spec.run.env_file.as_ref().map(|path| tidy(&dir.join(&path.value))),
+            image: spec.image.path.as_ref().map(|path| tidy(&dir.join(&path.value))),
             requirements: spec.requirements.as_ref().map(|path| tidy(&dir.join(&path.value))),
         }
     }
@@ -131,6 +134,13 @@ impl Place {
             && !path.is_file()
         {
             let message = format!("`python.requirements`: {} is not a file", path.display());
+            problems.push(Problem::at(named.span.clone(), message));
+        }
+        // A sandbox is a directory.
+        if let (Some(path), Some(named)) = (&self.image, &spec.image.path)
+            && !path.exists()
+        {
+            let message = format!("`image.path`: {} is not there", path.display());
             problems.push(Problem::at(named.span.clone(), message));
         }
         if let (Some(path), Some(named)) = (&self.env_file, &spec.run.env_file) {
@@ -194,9 +204,12 @@ impl Place {
             workdir: self.workdir.clone(),
             script,
             env_file: self.env_file.clone(),
-            slurm: session.slurm.sbatch().map(|sbatch| SlurmFacts { sbatch, environment: overriding() }),
+            schedulers: schedulers(session),
+            site: None,
+            targets: BTreeMap::new(),
+            image: self.image.clone(),
             // Looked for where its absence is a reason: `PATH` may be long, and its directories far away.
-            container_runtime: if spec.no_image || python.is_none() { None } else { runtime() },
+            container_runtime: if spec.image.none || python.is_none() { None } else { runtime() },
             python: python.zip(self.requirements.as_ref()).map(|(env, requirements)| PythonFacts {
                 dir: env.dir.clone(),
                 ready: env.ready,
@@ -208,6 +221,16 @@ impl Place {
             dlrun: std::env::current_exe()?,
         })
     }
+}
+
+/// The schedulers whose commands are found.
+fn schedulers(session: &Session) -> Vec<SchedulerFacts> {
+    let slurm = session.slurm.sbatch().map(|command| SchedulerFacts {
+        kind: SchedulerKind::Slurm,
+        command,
+        environment: overriding(),
+    });
+    slurm.into_iter().collect()
 }
 
 /// CPUs that this process may use.

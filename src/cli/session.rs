@@ -88,6 +88,10 @@ impl Session {
     pub(crate) fn scheduler(&self, kind: SchedulerKind) -> Result<Box<dyn Scheduler>, Error> {
         match kind {
             SchedulerKind::Slurm => Ok(Box::new(self.slurm.clone())),
+            SchedulerKind::Torque | SchedulerKind::OpenPbs => {
+                let message = format!("`{}` is not in this version of dlrun", kind.as_str());
+                Err(Error::new(Kind::Config, message))
+            }
             SchedulerKind::Local | SchedulerKind::Auto => {
                 let settings = &self.settings;
                 let dlrun = std::env::current_exe()?;

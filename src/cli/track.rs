@@ -9,7 +9,7 @@ use crate::diagnostic::chain;
 use crate::job::{JobState, RunId, SchedulerKind};
 use crate::record::{NodeRecord, QueueEntry, RunRecord, Status, decode_columns, resolve};
 use crate::rundir::{Reading, RunDir, RunDirError, StateDir};
-use crate::scheduler::JobRef;
+use crate::scheduler::{Entries, JobRef};
 use crate::store::{Filter, Found, RunRow, Segment, Store, StoreError, Writer};
 
 /// A run as just seen.
@@ -229,7 +229,7 @@ impl<'a> Tracker<'a> {
     /// What the schedulers say now. Of one that gives no answer nothing new is known: its runs stay what they were.
     fn ask(&mut self, due: &[(RunDir, RunRecord)], history: bool) -> BTreeMap<RunId, QueueEntry> {
         let mut entries = BTreeMap::new();
-        for kind in [SchedulerKind::Slurm, SchedulerKind::Local] {
+        for kind in SchedulerKind::ALL {
             let jobs: Vec<JobRef> = due
                 .iter()
                 .filter(|(_, record)| record.scheduler == kind)
@@ -240,7 +240,7 @@ impl<'a> Tracker<'a> {
             }
             let Ok(scheduler) = self.session.scheduler(kind) else { continue };
             match scheduler.queue(&jobs) {
-                Ok(found) => entries.extend(found),
+                Ok(found) => entries.extend(firsts(found)),
                 Err(error) => {
                     let why = chain(&error).join(": ");
                     self.warn(kind.as_str(), &format!("states are those last heard of: {why}"));
@@ -251,7 +251,7 @@ impl<'a> Tracker<'a> {
                 let forgotten: Vec<JobRef> =
                     jobs.into_iter().filter(|job| !entries.contains_key(&job.run_id)).collect();
                 match scheduler.history(&forgotten) {
-                    Ok(found) => entries.extend(found),
+                    Ok(found) => entries.extend(firsts(found)),
                     Err(error) => self.warn("history", &chain(&error).join(": ")),
                 }
             }
@@ -281,6 +281,8 @@ impl<'a> Tracker<'a> {
             ended_at_ms: known.and_then(|known| known.ended_at_ms),
             exit: known.and_then(|known| known.exit),
             nodes: None,
+            elements: None,
+            stuck: false,
         }
     }
 
@@ -289,6 +291,10 @@ impl<'a> Tracker<'a> {
             self.session.output.warning(text);
         }
     }
+}
+
+fn firsts(entries: Entries) -> impl Iterator<Item = (RunId, QueueEntry)> {
+    entries.into_iter().filter_map(|(run_id, entries)| Some((run_id, entries.into_iter().next()?)))
 }
 
 fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
@@ -318,6 +324,7 @@ pub(crate) fn job_ref(run: &RunDir, record: &RunRecord) -> Option<JobRef> {
     Some(JobRef {
         run_id: record.run_id.clone(),
         job_id: record.job_id.clone()?,
+        parts: record.parts.clone(),
         name: record.name.clone(),
         submitted_at_ms: record.submitted_at_ms,
         submit_host: record.submit_host.clone(),
@@ -415,6 +422,8 @@ mod tests {
             ended_at_ms: None,
             exit: None,
             nodes: None,
+            elements: None,
+            stuck: false,
         }
     }
 

@@ -77,8 +77,8 @@ impl Discovery {
         let now = now_ms();
         let (word, scheduler) = match cgroup.scheduler {
             Some(CgroupScheduler::Slurm) => ("slurm", SchedulerKind::Slurm),
-            Some(CgroupScheduler::Torque) => ("torque", SchedulerKind::Auto),
-            Some(CgroupScheduler::OpenPbs) => ("openpbs", SchedulerKind::Auto),
+            Some(CgroupScheduler::Torque) => ("torque", SchedulerKind::Torque),
+            Some(CgroupScheduler::OpenPbs) => ("openpbs", SchedulerKind::OpenPbs),
             None => ("container", SchedulerKind::Auto),
         };
         let id =
@@ -99,6 +99,10 @@ impl Discovery {
             workdir: String::new(),
             job_file: None,
             nodes: 1,
+            array: None,
+            parts: Vec::new(),
+            framework: crate::job::Framework::default(),
+            storage: None,
             workload: Workload::default(),
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
         };

@@ -49,6 +49,11 @@ impl<'a> Fields<'a> {
         self.table.get(key).is_some_and(|value| value.get_ref().is_integer())
     }
 
+    /// Says whether the key holds a list.
+    pub(super) fn is_list(&self, key: &str) -> bool {
+        self.table.get(key).is_some_and(|value| value.get_ref().is_array())
+    }
+
     /// Reports a fault.
     pub(super) fn problem(&mut self, problem: Problem) {
         self.problems.push(problem);
@@ -249,7 +254,7 @@ impl<'a> Fields<'a> {
 }
 
 /// What other programs call our keys: Slurm's options, PBS's resources.
-const SYNONYMS: [(&str, &str); 14] = [
+const SYNONYMS: [(&str, &str); 20] = [
     ("time", "walltime"),
     ("timelimit", "walltime"),
     ("partition", "queue"),
@@ -264,6 +269,12 @@ const SYNONYMS: [(&str, &str); 14] = [
     ("environment", "env"),
     ("cmd", "command"),
     ("chdir", "workdir"),
+    ("dependency", "depends"),
+    ("depend", "depends"),
+    ("mem_per_cpu", "memory_per_cpu"),
+    ("pmem", "memory_per_cpu"),
+    ("licences", "licenses"),
+    ("export", "inherit"),
 ];
 
 fn synonym(name: &str, known: &[&'static str]) -> Option<&'static str> {

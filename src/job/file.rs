@@ -6,46 +6,21 @@ use toml::de::DeTable;
 
 use super::fields::{Fields, LaterKeys};
 use super::id::name_problem;
+use super::resources::read_resources;
+use super::sections::{
+    read_build, read_framework, read_image, read_python, read_storage, read_timing, read_workload,
+};
 use super::spec::{
-    Asked, Command, EnvVar, JobSpec, Launcher, Located, NodeCount, Resources, Run, SchedulerKind,
-    SchedulerSection, TimingPattern, Workload,
+    Command, EnvVar, Inherit, JobSpec, Launcher, Located, Run, SchedulerKind, SchedulerSection,
 };
 use crate::diagnostic::Problem;
-use crate::units::{Bytes, Walltime};
 
 /// A job file larger than this is refused before it is read.
 pub const MAX_JOB_FILE_BYTES: u64 = 1 << 20;
 
-const CONTAINERS: &str =
-    "containers and the image catalogue come later; `[python]` or the host's programs run now";
-const FULL_SCHEDULERS: &str = "it comes with the full scheduler support";
-const MODEL: &str = "it comes with the performance model";
-const LAUNCHERS: &str = "this launcher comes later; `none` and `each` work now";
-
-const LATER_TOP: LaterKeys =
-    &[("framework", CONTAINERS), ("storage", FULL_SCHEDULERS), ("build", FULL_SCHEDULERS)];
-const LATER_RESOURCES: LaterKeys = &[
-    ("array", FULL_SCHEDULERS),
-    ("depends", FULL_SCHEDULERS),
-    ("begin", FULL_SCHEDULERS),
-    ("mail", FULL_SCHEDULERS),
-    ("licenses", FULL_SCHEDULERS),
-];
-const LATER_IMAGE: LaterKeys = &[
-    ("path", CONTAINERS),
-    ("uri", CONTAINERS),
-    ("bind", CONTAINERS),
-    ("gpu", CONTAINERS),
-    ("require_gpu", CONTAINERS),
-    ("fakeroot", CONTAINERS),
-    ("build", CONTAINERS),
-];
+const LAUNCHERS: &str = "this launcher comes later; `none`, `each` and `mpi` work now";
 const LATER_LAUNCHERS: LaterKeys =
-    &[("mpi", LAUNCHERS), ("torchrun", LAUNCHERS), ("horovod", LAUNCHERS), ("tensorflow", LAUNCHERS)];
-const LATER_SCHEDULERS: LaterKeys = &[("torque", FULL_SCHEDULERS), ("openpbs", FULL_SCHEDULERS)];
-
-/// More nodes than any machine of this decade has; a larger number is a typing error.
-const MAX_NODES: u32 = 100_000;
+    &[("torchrun", LAUNCHERS), ("horovod", LAUNCHERS), ("tensorflow", LAUNCHERS)];
 
 /// Reads a job file.
 ///
@@ -75,7 +50,7 @@ fn syntax_problem(error: &toml::de::Error) -> Problem {
 
 fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<JobSpec> {
     let mut nested = Vec::new();
-    let mut top = Fields::new("", document, LATER_TOP, problems);
+    let mut top = Fields::new("", document, &[], problems);
     if let Some(format) = top.number("format", 0..u64::from(u32::MAX)).filter(|format| format.value != 1) {
         let message =
             format!("`format = {}` is not known to this version of dlrun, which reads 1", format.value);
@@ -85,10 +60,9 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<
         Some(why) => Err(why),
         None => Ok(name.to_owned()),
     });
-    let tables =
-        ["run", "resources", "scheduler", "image", "python", "workload", "timing"].map(|key| top.table(key));
+    let tables = TABLES.map(|key| top.table(key));
     top.finish();
-    let [run, resources, scheduler, image, python, workload, timing] =
+    let [run, resources, scheduler, image, python, framework, storage, build, workload, timing] =
         tables.map(|table| table.map(|t| t.value));
 
     if run.is_none() && !document.contains_key("run") {
@@ -100,14 +74,44 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<
     let run = run.and_then(|table| read_run(table, &mut nested));
     let resources = resources.map(|table| read_resources(table, &mut nested)).unwrap_or_default();
     let scheduler = scheduler.map(|table| read_scheduler(table, &mut nested)).unwrap_or_default();
-    let no_image = image.is_some_and(|table| read_image(table, &mut nested));
+    let image = image.map(|table| read_image(table, &mut nested)).unwrap_or_default();
+    let framework = framework.map(|table| read_framework(table, &mut nested)).unwrap_or_default();
+    let storage = storage.and_then(|table| read_storage(table, &mut nested));
+    let build = build.and_then(|table| read_build(table, &mut nested));
     let requirements = python.and_then(|table| read_python(table, &mut nested));
     let workload = workload.map(|table| read_workload(table, &mut nested)).unwrap_or_default();
     let timing = timing.and_then(|table| read_timing(table, &mut nested));
     problems.append(&mut nested);
     let name = name.map(|name| name.value);
-    Some(JobSpec { name, run: run?, resources, scheduler, no_image, requirements, workload, timing })
+    let run = run?;
+    Some(JobSpec {
+        name,
+        run,
+        resources,
+        scheduler,
+        image,
+        framework,
+        storage,
+        build,
+        requirements,
+        workload,
+        timing,
+    })
 }
+
+/// The tables of a job file.
+const TABLES: [&str; 10] = [
+    "run",
+    "resources",
+    "scheduler",
+    "image",
+    "python",
+    "framework",
+    "storage",
+    "build",
+    "workload",
+    "timing",
+];
 
 fn read_run(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Run> {
     let mut fields = Fields::new("run.", table, &[], problems);
@@ -116,11 +120,17 @@ fn read_run(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Run> {
     let env = read_env(&mut fields);
     let env_file = path(&mut fields, "env_file");
     let modules = read_modules(&mut fields);
-    let words = [("auto", Launcher::Auto), ("none", Launcher::None), ("each", Launcher::Each)];
+    let words = [
+        ("auto", Launcher::Auto),
+        ("none", Launcher::None),
+        ("each", Launcher::Each),
+        ("mpi", Launcher::Mpi),
+    ];
     let launcher = fields.word("launcher", &words, LATER_LAUNCHERS);
     let idle_nodes = fields.boolean("idle_nodes").unwrap_or(false);
+    let inherit = read_inherit(&mut fields);
     fields.finish();
-    Some(Run { command: command?, workdir, env, env_file, modules, launcher, idle_nodes })
+    Some(Run { command: command?, workdir, env, env_file, modules, launcher, idle_nodes, inherit })
 }
 
 fn read_command(fields: &mut Fields<'_>) -> Option<Located<Command>> {
@@ -160,7 +170,31 @@ fn read_command(fields: &mut Fields<'_>) -> Option<Located<Command>> {
     }
 }
 
-fn path(fields: &mut Fields<'_>, key: &'static str) -> Option<Located<PathBuf>> {
+/// `"all"`, `"none"`, or a list of names.
+fn read_inherit(fields: &mut Fields<'_>) -> Option<Inherit> {
+    if !fields.is_list("inherit") {
+        let words = [("all", true), ("none", false)];
+        let all = fields.word("inherit", &words, &[])?.value;
+        return Some(if all { Inherit::All } else { Inherit::None });
+    }
+    let mut names = Vec::new();
+    for name in fields.texts("inherit")?.value {
+        if is_variable_name(&name.value) && !is_reserved(&name.value) {
+            names.push(name.value);
+        } else {
+            let message = format!("`run.inherit`: {:?} is no variable that can be handed over", name.value);
+            fields.problem(Problem::at(name.span, message));
+        }
+    }
+    Some(Inherit::Names(names))
+}
+
+fn is_variable_name(name: &str) -> bool {
+    let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    letters && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+}
+
+pub(super) fn path(fields: &mut Fields<'_>, key: &'static str) -> Option<Located<PathBuf>> {
     fields.parsed(key, |text| match text {
         "" => Err("must not be empty"),
         text if text.chars().any(char::is_control) => Err("must not contain control characters"),
@@ -208,8 +242,7 @@ fn read_env(fields: &mut Fields<'_>) -> Vec<EnvVar> {
     let entries = fields.text_table("env");
     let mut env = Vec::new();
     for (name, value) in entries {
-        let letters = name.value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        if name.value.is_empty() || !letters || name.value.as_bytes()[0].is_ascii_digit() {
+        if !is_variable_name(&name.value) {
             let message =
                 format!("`run.env`: {:?} is not a variable name (letters, digits, `_`)", name.value);
             fields.problem(Problem::at(name.span, message));
@@ -239,74 +272,10 @@ fn read_modules(fields: &mut Fields<'_>) -> Vec<String> {
     names
 }
 
-fn auto_or<T, E>(read: impl Fn(&str) -> Result<T, E>) -> impl Fn(&str) -> Result<Asked<T>, E> {
-    move |text| if text == "auto" { Ok(Asked::Auto) } else { read(text).map(Asked::Value) }
-}
-
-fn read_resources(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Resources {
-    let mut fields = Fields::new("resources.", table, LATER_RESOURCES, problems);
-    let nodes = if fields.refuse_table("nodes", MODEL) { None } else { fields.count("nodes", MAX_NODES) };
-    let resources = Resources {
-        nodes: nodes.map(|nodes| Located { value: NodeCount(nodes.value), span: nodes.span }),
-        tasks_per_node: fields.count("tasks_per_node", 4096).map(|count| count.value),
-        cpus_per_task: fields.count("cpus_per_task", 65_536).map(|count| count.value),
-        gpus_per_node: read_gpus(&mut fields),
-        memory: fields.parsed("memory", auto_or(at_least_a_mebibyte)).map(|asked| asked.value),
-        walltime: fields.parsed("walltime", auto_or(Walltime::parse)).map(|asked| asked.value),
-        queue: option_text(&mut fields, "queue"),
-        account: option_text(&mut fields, "account"),
-        qos: option_text(&mut fields, "qos"),
-        reservation: option_text(&mut fields, "reservation"),
-        constraint: option_text(&mut fields, "constraint"),
-        nodelist: option_text(&mut fields, "nodelist"),
-        exclude: option_text(&mut fields, "exclude"),
-        exclusive: fields.boolean("exclusive"),
-    };
-    fields.finish();
-    resources
-}
-
-fn at_least_a_mebibyte(text: &str) -> Result<Bytes, String> {
-    let bytes = Bytes::parse(text).map_err(|error| error.to_string())?;
-    if bytes.0 < 1 << 20 { Err(format!("`{text}` is less than 1MiB")) } else { Ok(bytes) }
-}
-
-/// `2` as number or text, or `v100:2`.
-fn read_gpus(fields: &mut Fields<'_>) -> Option<String> {
-    if fields.is_number("gpus_per_node") {
-        return fields.count("gpus_per_node", 1024).map(|count| count.value.to_string());
-    }
-    let gpus = fields.parsed("gpus_per_node", |text| {
-        let (kind, count) = text.rsplit_once(':').unwrap_or(("any", text));
-        let good_kind =
-            !kind.is_empty() && kind.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
-        match count.parse::<u16>() {
-            Ok(1..=1024) if good_kind => Ok(text.to_owned()),
-            _ => Err(format!("`{text}` is not a number of GPUs; write 2 or \"v100:2\"")),
-        }
-    });
-    gpus.map(|gpus| gpus.value)
-}
-
-/// Text that stands in a directive: no blanks, quotes, comments or control characters, which would end or split it.
-fn option_text(fields: &mut Fields<'_>, key: &'static str) -> Option<String> {
-    let text = fields.parsed(key, |text| {
-        let allowed = |c: char| c.is_alphanumeric() || "._+-:/@,=&|*[]()!".contains(c);
-        match text.chars().find(|c| !allowed(*c)) {
-            _ if text.is_empty() => Err("must not be empty".to_owned()),
-            _ if text.starts_with('-') => Err("must not begin with `-`".to_owned()),
-            Some(bad) => Err(format!("must not contain {bad:?}")),
-            None => Ok(text.to_owned()),
-        }
-    });
-    text.map(|text| text.value)
-}
-
 fn read_scheduler(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> SchedulerSection {
     let mut fields = Fields::new("scheduler.", table, &[], problems);
-    let words =
-        [("auto", SchedulerKind::Auto), ("slurm", SchedulerKind::Slurm), ("local", SchedulerKind::Local)];
-    let kind = fields.word("kind", &words, LATER_SCHEDULERS).map(|kind| kind.value);
+    let words = SchedulerKind::WORDS.map(|word| (word, SchedulerKind::from_word(word).unwrap_or_default()));
+    let kind = fields.word("kind", &words, &[]).map(|kind| kind.value);
     let directives = option_lines(&mut fields, "directives");
     let arguments = option_lines(&mut fields, "arguments");
     fields.finish();
@@ -332,56 +301,12 @@ fn option_lines(fields: &mut Fields<'_>, key: &'static str) -> Vec<Located<Strin
     options
 }
 
-/// Returns whether a container is ruled out.
-fn read_image(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> bool {
-    let mut fields = Fields::new("image.", table, LATER_IMAGE, problems);
-    let none = fields.boolean("none").unwrap_or(false);
-    fields.finish();
-    none
-}
-
-fn read_python(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Located<PathBuf>> {
-    let mut fields = Fields::new("python.", table, &[], problems);
-    let requirements = path(&mut fields, "requirements");
-    fields.finish();
-    requirements
-}
-
-/// Counts beyond this are typing errors, and they still fit every consumer's 64-bit integers.
-const MAX_COUNT: u64 = 1 << 60;
-
-fn read_workload(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Workload {
-    let mut fields = Fields::new("workload.", table, &[], problems);
-    let mut count = |key| fields.number(key, 1..MAX_COUNT).map(|number| number.value);
-    let (parameters, samples, batch_size, epochs) =
-        (count("parameters"), count("samples"), count("batch_size"), count("epochs"));
-    let mut label = |key| fields.parsed(key, label_text).map(|text| text.value);
-    let (model, dataset, precision) = (label("model"), label("dataset"), label("precision"));
-    fields.finish();
-    Workload { model, parameters, dataset, samples, batch_size, epochs, precision }
-}
-
-fn label_text(text: &str) -> Result<String, &'static str> {
-    match text {
-        "" => Err("must not be empty"),
-        text if text.len() > 200 => Err("is longer than 200 bytes"),
-        text if text.chars().any(char::is_control) => Err("must not contain control characters"),
-        text => Ok(text.to_owned()),
-    }
-}
-
-fn read_timing(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Located<TimingPattern>> {
-    let mut fields = Fields::new("timing.", table, &[], problems);
-    let epoch = fields.text("epoch");
-    fields.finish();
-    epoch.map(|epoch| Located { value: TimingPattern { epoch: epoch.value }, span: epoch.span })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::job::{MailEvent, Resources};
 
     fn faults(text: &str) -> Vec<String> {
         let problems = parse(text).expect_err("the file is faulty");
@@ -424,11 +349,9 @@ mod tests {
     #[test]
     fn keys_of_later_versions_are_refused_by_name() {
         for (line, name) in [
-            ("image.path = \"a.sif\"", "`image.path`"),
-            ("framework.name = \"pytorch\"", "`framework`"),
-            ("resources.array = \"0-9\"", "`resources.array`"),
+            ("image.bind = [\"/a\"]", "`image.bind`"),
+            ("framework.provenance = \"pip\"", "`framework.provenance`"),
             ("resources.nodes = { min = 1, max = 4 }", "`resources.nodes = { .. }`"),
-            ("scheduler.kind = \"torque\"", "`scheduler.kind = \"torque\"`"),
         ] {
             let fault = fault_of(line);
             assert!(fault.contains(name) && fault.contains("not in this version"), "{fault}");
@@ -467,6 +390,56 @@ mod tests {
         assert!(env("A-B").contains("is not a variable name"));
         assert!(env("DLRUN_RUN_ID").contains("is reserved"));
         assert!(env("BASH_ENV").contains("is reserved"));
+    }
+
+    #[test]
+    fn what_a_queue_must_know_is_read() {
+        let lines = r#"
+            inherit = ["HOME", "LANG"]
+            [resources]
+            memory_per_cpu = "2GiB"
+            array = "0-9%2"
+            depends = ["afterok:k3f9", "afterany:4711.server"]
+            begin = 2
+        "#;
+        let text = format!("[run]\ncommand = [\"a\"]\n{}", lines.replace("begin = 2", "begin = \"2027-01-31T08:00\"\nmail = { to = \"a@example.org\", on = [\"fail\", \"end\", \"end\"] }\nlicenses = { matlab = 1, ansys = 4 }"));
+        let spec = parse(&text).expect("valid");
+        let resources = spec.resources;
+        assert_eq!(spec.run.inherit, Some(Inherit::Names(vec!["HOME".into(), "LANG".into()])));
+        assert_eq!(resources.array.as_ref().map(|array| array.value.to_string()).as_deref(), Some("0-9%2"));
+        assert_eq!(resources.depends[1].value.target, "4711.server");
+        assert_eq!(resources.begin.map(|begin| begin.to_string()).as_deref(), Some("2027-01-31T08:00:00"));
+        assert_eq!(resources.mail.expect("mail").on, [MailEvent::End, MailEvent::Fail]);
+        assert_eq!(resources.licenses, [("matlab".to_owned(), 1), ("ansys".to_owned(), 4)]);
+        assert_eq!(&text[resources.spans["array"].clone()], "\"0-9%2\"");
+    }
+
+    #[test]
+    fn what_no_queue_understands_is_refused() {
+        for line in [
+            "resources.array = \"9-0\"",
+            "resources.array = 3",
+            "resources.depends = [\"k3f9\"]",
+            "resources.depends = [\"afterok:a b\"]",
+            "resources.begin = \"tomorrow\"",
+            "resources.mail = { to = \"a b\", on = [\"end\"] }",
+            "resources.mail = { to = \"a@b.c\" }",
+            "resources.mail = { on = [\"sometimes\"] }",
+            "resources.licenses = { matlab = 0 }",
+            "resources.licenses = { \"a,b\" = 1 }",
+            "storage.prefer = \"fast\"",
+            "build.command = \"make\"",
+            "build = { source = \"a\", checksum = \"12\" }",
+            "image.uri = \"tensorflow\"",
+            "image = { none = true, path = \"a.sif\" }",
+            "framework.name = \"a b\"",
+        ] {
+            fault_of(line);
+        }
+        let both =
+            faults("[run]\ncommand = [\"a\"]\n[resources]\nmemory = \"1GiB\"\nmemory_per_cpu = \"1GiB\"\n");
+        assert!(both[0].contains("exclude each other"), "{both:?}");
+        assert!(faults("[run]\ncommand = [\"a\"]\ninherit = [\"A=1\"]\n")[0].contains("run.inherit"));
     }
 
     #[test]

@@ -2,16 +2,26 @@
 //!
 //! Pure: text in, [`JobSpec`] or a list of [`crate::diagnostic::Problem`] out.
 
+mod array;
+mod begin;
+mod depend;
 mod fields;
 mod file;
 mod id;
+mod mail;
+mod resources;
+mod sections;
 mod spec;
 mod state;
 
+pub use array::{ArrayError, ArraySpec, IndexRange, MAX_ELEMENTS};
+pub use begin::Begin;
+pub use depend::{Dependency, DependencyKind};
 pub use file::{MAX_JOB_FILE_BYTES, parse};
 pub use id::{JobId, RunId, RunIdError, name_problem};
+pub use mail::{Mail, MailEvent, address_problem};
 pub use spec::{
-    Asked, Command, EnvVar, JobSpec, Launcher, Located, NodeCount, Resources, Run, SchedulerKind,
-    SchedulerSection, TimingPattern, Workload,
+    Asked, Build, Command, EnvVar, Framework, Image, Inherit, JobSpec, Launcher, Located, NodeCount,
+    Resources, Run, SchedulerKind, SchedulerSection, StorageClass, TimingPattern, Workload,
 };
 pub use state::JobState;

@@ -1,10 +1,15 @@
 //! The job file's content as values, defaults not yet applied.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::array::ArraySpec;
+use super::begin::Begin;
+use super::depend::Dependency;
+use super::mail::Mail;
 use crate::units::{Bytes, Walltime};
 
 /// A value and where it stands in the job file, so that a later check can point at it.
@@ -55,6 +60,34 @@ pub enum Launcher {
     None,
     /// Once on every node.
     Each,
+    /// As the ranks of an MPI program, `tasks_per_node` on each node.
+    Mpi,
+}
+
+impl Launcher {
+    /// The word of the job file.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::None => "none",
+            Self::Each => "each",
+            Self::Mpi => "mpi",
+        }
+    }
+}
+
+/// Which variables of the submitting shell reach the job. Schedulers differ where nothing is said: Slurm hands all over,
+/// Torque and OpenPBS none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Inherit {
+    /// All.
+    All,
+    /// None.
+    None,
+    /// These.
+    Names(Vec<String>),
 }
 
 /// A number of nodes.
@@ -82,6 +115,8 @@ pub struct Run {
     pub launcher: Option<Located<Launcher>>,
     /// With `launcher = "none"`, allows nodes on which nothing runs.
     pub idle_nodes: bool,
+    /// Variables of the submitting shell that reach the job.
+    pub inherit: Option<Inherit>,
 }
 
 /// `[resources]`: every line may be left out, then the site's default holds.
@@ -97,6 +132,8 @@ pub struct Resources {
     pub gpus_per_node: Option<String>,
     /// Main memory on each node.
     pub memory: Option<Asked<Bytes>>,
+    /// Main memory for each CPU, in place of `memory`.
+    pub memory_per_cpu: Option<Bytes>,
     /// Limit on the run time.
     pub walltime: Option<Asked<Walltime>>,
     /// Slurm partition, PBS queue.
@@ -115,6 +152,18 @@ pub struct Resources {
     pub exclude: Option<String>,
     /// Whole nodes, shared with nobody.
     pub exclusive: Option<bool>,
+    /// Indexes of a job array.
+    pub array: Option<Located<ArraySpec>>,
+    /// What must have happened before; all of it.
+    pub depends: Vec<Located<Dependency>>,
+    /// Not before this moment.
+    pub begin: Option<Begin>,
+    /// Mail.
+    pub mail: Option<Mail>,
+    /// Licences, by name, each with how many.
+    pub licenses: Vec<(String, u32)>,
+    /// Where each key stands, for checks that come later.
+    pub spans: BTreeMap<&'static str, Range<usize>>,
 }
 
 /// Which scheduler takes the job.
@@ -126,6 +175,11 @@ pub enum SchedulerKind {
     Auto,
     /// Slurm.
     Slurm,
+    /// Torque.
+    Torque,
+    /// OpenPBS, and PBS Pro.
+    #[serde(rename = "openpbs")]
+    OpenPbs,
     /// This machine, one job at a time.
     Local,
 }
@@ -137,17 +191,28 @@ impl SchedulerKind {
         match self {
             Self::Auto => "auto",
             Self::Slurm => "slurm",
+            Self::Torque => "torque",
+            Self::OpenPbs => "openpbs",
             Self::Local => "local",
         }
     }
 
     /// The words that a job file, a setting or a flag may hold.
-    pub const WORDS: [&str; 3] = ["auto", "slurm", "local"];
+    pub const WORDS: [&str; 5] = ["auto", "slurm", "torque", "openpbs", "local"];
+
+    /// Those that have jobs.
+    pub const ALL: [Self; 4] = [Self::Slurm, Self::Torque, Self::OpenPbs, Self::Local];
 
     /// Reads [`SchedulerKind::as_str`] back.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Auto, Self::Slurm, Self::Local].into_iter().find(|kind| kind.as_str() == word)
+        std::iter::once(Self::Auto).chain(Self::ALL).find(|kind| kind.as_str() == word)
+    }
+
+    /// The dialects that read `#PBS` lines.
+    #[must_use]
+    pub fn is_pbs(self) -> bool {
+        matches!(self, Self::Torque | Self::OpenPbs)
     }
 }
 
@@ -160,6 +225,75 @@ pub struct SchedulerSection {
     pub directives: Vec<Located<String>>,
     /// Further arguments on the submit command's line.
     pub arguments: Vec<Located<String>>,
+}
+
+/// `[image]`: the container.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Image {
+    /// True when `none = true` says that no container is wanted.
+    pub none: bool,
+    /// An image file, relative to the job file's directory.
+    pub path: Option<Located<PathBuf>>,
+    /// An image by its URI, such as `docker://tensorflow/tensorflow:2.1.0`.
+    pub uri: Option<Located<String>>,
+}
+
+/// `[framework]`: what the training is written with. Rules of the site go by it, and it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Framework {
+    /// `tensorflow`, `pytorch`, `keras`, ...
+    pub name: Option<String>,
+    /// A version such as `2.1`, or a range such as `>=2.1, <3`.
+    pub version: Option<String>,
+    /// Graph compiler: `none`, `xla`, `inductor`, ...; `None` also for `auto`.
+    pub compiler: Option<String>,
+}
+
+impl Framework {
+    /// Says whether nothing is known of it.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How quick a storage is, as MODAK orders it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StorageClass {
+    /// Shared by all, on the network.
+    Common,
+    /// Shared, and quick.
+    High,
+    /// On solid-state disks.
+    Ssd,
+    /// In memory, or as quick.
+    UltraHigh,
+}
+
+impl StorageClass {
+    /// The words of the job file and of the configuration, slowest first.
+    pub const WORDS: [(&'static str, Self); 4] =
+        [("common", Self::Common), ("high", Self::High), ("ssd", Self::Ssd), ("ultra_high", Self::UltraHigh)];
+
+    /// The word of the job file.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, class)| *class == self).map_or("common", |(word, _)| word)
+    }
+}
+
+/// `[build]`: source of the application that is fetched and built before the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Build {
+    /// URL of a git repository (ends in `.git`) or of a file or archive; or a path.
+    pub source: Located<String>,
+    /// Shell text that builds it, in the source's directory; `{{parallelism}}` stands for [`Build::parallelism`].
+    pub command: Option<String>,
+    /// How many things are built at a time.
+    pub parallelism: u32,
+    /// SHA-256 of the file, or the commit of the repository, in hexadecimal digits.
+    pub checksum: Option<String>,
 }
 
 /// `[workload]`: what is known of the training; recorded with every measurement.
@@ -199,8 +333,14 @@ pub struct JobSpec {
     pub resources: Resources,
     /// Who takes it.
     pub scheduler: SchedulerSection,
-    /// True when `[image] none = true` says that no container is wanted.
-    pub no_image: bool,
+    /// The container.
+    pub image: Image,
+    /// What the training is written with.
+    pub framework: Framework,
+    /// The class of storage that is preferred.
+    pub storage: Option<StorageClass>,
+    /// What is built before the run.
+    pub build: Option<Build>,
     /// The Python requirements file, relative to the job file's directory.
     pub requirements: Option<Located<PathBuf>>,
     /// What is known of the training.

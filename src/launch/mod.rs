@@ -1,13 +1,14 @@
 //! How the command gets onto the nodes: from the shape of a job to the argument vector of the job launcher.
 //!
-//! This version knows two launchers: `none` (once, on the first node) and `each` (once on every node).
+//! This version knows three launchers: `none` (once, on the first node), `each` (once on every node) and `mpi` (the ranks of
+//! an MPI program, over all nodes).
 
 use crate::job::Launcher;
 
 /// The launcher that was chosen, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// [`Launcher::None`] or [`Launcher::Each`], never [`Launcher::Auto`].
+    /// Never [`Launcher::Auto`].
     pub launcher: Launcher,
     /// Why.
     pub why: String,
@@ -20,7 +21,7 @@ pub struct Choice {
 pub fn choose(asked: Option<Launcher>, nodes: u32, idle_nodes: bool) -> Result<Choice, String> {
     let chosen = |launcher, why: &str| Ok(Choice { launcher, why: why.to_owned() });
     match asked.unwrap_or_default() {
-        Launcher::Each => chosen(Launcher::Each, "the job file says so"),
+        asked @ (Launcher::Each | Launcher::Mpi) => chosen(asked, "the job file says so"),
         Launcher::None if nodes > 1 && !idle_nodes => {
             Err(format!("`launcher = \"none\"` runs on the first node only and leaves {} idle", nodes - 1))
         }
@@ -64,6 +65,27 @@ pub fn srun_each(shape: Shape, output: &str) -> Vec<String> {
     argv
 }
 
+/// `srun` and its options for the ranks of an MPI program, over all nodes of the job. Its output is the job's own.
+#[must_use]
+pub fn srun_ranks(shape: Shape) -> Vec<String> {
+    let mut argv = vec![
+        "srun".to_owned(),
+        format!("--nodes={}", shape.nodes),
+        format!("--ntasks={}", shape.nodes * shape.tasks_per_node),
+        format!("--ntasks-per-node={}", shape.tasks_per_node),
+    ];
+    argv.extend(shape.cpus_per_task.map(|cpus| format!("--cpus-per-task={cpus}")));
+    // A rank that dies leaves the others waiting for it.
+    argv.extend(["--kill-on-bad-exit=1".to_owned(), "--export=ALL".to_owned()]);
+    argv
+}
+
+/// `mpirun` for the ranks of an MPI program on this machine.
+#[must_use]
+pub fn mpirun_ranks(shape: Shape) -> Vec<String> {
+    ["mpirun".to_owned(), "-np".to_owned(), (shape.nodes * shape.tasks_per_node).to_string()].into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +97,14 @@ mod tests {
         assert_eq!(choose(Some(Launcher::None), 2, true).map(|c| c.launcher), Ok(Launcher::None));
         assert_eq!(choose(None, 1, false).map(|c| c.launcher), Ok(Launcher::None));
         assert_eq!(choose(Some(Launcher::Each), 2, false).map(|c| c.launcher), Ok(Launcher::Each));
+    }
+
+    #[test]
+    fn there_are_as_many_ranks_as_tasks() {
+        let shape = Shape { nodes: 2, tasks_per_node: 40, cpus_per_task: Some(2) };
+        let argv = srun_ranks(shape);
+        assert!(argv.contains(&"--ntasks=80".to_owned()) && argv.contains(&"--cpus-per-task=2".to_owned()));
+        assert_eq!(mpirun_ranks(shape), ["mpirun", "-np", "80"]);
     }
 
     #[test]

@@ -1,14 +1,31 @@
 //! What a plan must know of the site, gathered by the caller: resolution itself looks at nothing.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Slurm's commands as found.
+use crate::job::{JobId, JobState, SchedulerKind};
+use crate::site::SiteModel;
+
+/// A scheduler whose commands are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SlurmFacts {
-    /// Where `sbatch` is.
-    pub sbatch: PathBuf,
-    /// `SBATCH_*` variables of the user's environment, which beat `#SBATCH` lines.
+pub struct SchedulerFacts {
+    /// Which one.
+    pub kind: SchedulerKind,
+    /// Where its submit command is, `sbatch` or `qsub`.
+    pub command: PathBuf,
+    /// Variables of the user's environment that the submit command obeys (`SBATCH_*`, `PBS_*`).
     pub environment: Vec<(String, String)>,
+}
+
+/// What became of a dependency's target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetFacts {
+    /// Jobs that a scheduler still knows.
+    Jobs(Vec<JobId>),
+    /// A run that is over: the scheduler may have forgotten it.
+    Over(JobState),
+    /// Nobody knows it.
+    Unknown,
 }
 
 /// The Python environment that a requirements file asks for.
@@ -46,8 +63,14 @@ pub struct SiteFacts {
     pub script: Option<ScriptFacts>,
     /// The file of secret variables, absolute.
     pub env_file: Option<PathBuf>,
-    /// Slurm, where its commands are found.
-    pub slurm: Option<SlurmFacts>,
+    /// The schedulers whose commands are found, the one to be taken first.
+    pub schedulers: Vec<SchedulerFacts>,
+    /// What the scheduler says of the site, where it was asked.
+    pub site: Option<SiteModel>,
+    /// What `resources.depends` names, by its text.
+    pub targets: BTreeMap<String, TargetFacts>,
+    /// The image file, absolute.
+    pub image: Option<PathBuf>,
     /// The container runtime's command, where one is found.
     pub container_runtime: Option<PathBuf>,
     /// The Python environment, where the job wants one.

@@ -8,13 +8,17 @@ mod pass_through;
 mod resolve;
 mod shown;
 
-pub use facts::{PythonFacts, ScriptFacts, SiteFacts, SlurmFacts};
+pub use facts::{PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts, TargetFacts};
 pub use resolve::resolve;
 pub use shown::describe;
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::{EnvVar, Launcher, SchedulerKind, TimingPattern, Workload};
+use crate::job::{
+    ArraySpec, Begin, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail, RunId,
+    SchedulerKind, StorageClass, TimingPattern, Workload,
+};
+use crate::record::RunRecord;
 use crate::units::{Bytes, Walltime};
 
 /// One choice.
@@ -71,6 +75,75 @@ pub struct PlannedResources {
     pub exclude: Option<String>,
     /// Whole nodes.
     pub exclusive: bool,
+    /// Main memory for each CPU, in bytes; never beside `memory`.
+    #[serde(default)]
+    pub memory_per_cpu: Option<Bytes>,
+    /// Indexes of the job array.
+    #[serde(default)]
+    pub array: Option<ArraySpec>,
+    /// What must have happened before, all of it; targets as the scheduler names them.
+    #[serde(default)]
+    pub depends: Vec<PlannedDependency>,
+    /// Not before this moment.
+    #[serde(default)]
+    pub begin: Option<Begin>,
+    /// Mail.
+    #[serde(default)]
+    pub mail: Option<Mail>,
+    /// Licences, by name, each with how many.
+    #[serde(default)]
+    pub licenses: Vec<(String, u32)>,
+}
+
+/// A condition on another job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedDependency {
+    /// What is waited for.
+    pub kind: DependencyKind,
+    /// The scheduler's job ids; a run whose array was split has several.
+    pub job_ids: Vec<JobId>,
+}
+
+/// The container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedImage {
+    /// An absolute path or a URI.
+    pub source: String,
+    /// Whether NVIDIA GPUs are passed into it (`--nv`).
+    pub nv: bool,
+}
+
+/// The storage that was chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedStorage {
+    /// The site's name of it.
+    pub name: String,
+    /// Where it is on the nodes; `$NAME` stands for a variable of the job.
+    pub path: String,
+    /// How quick it is.
+    pub class: StorageClass,
+}
+
+/// What is built before the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedBuild {
+    /// URL or absolute path of the source.
+    pub source: String,
+    /// Shell text, with the parallelism already in it.
+    pub command: Option<String>,
+    /// SHA-256 of the file or commit of the repository, in lower-case hexadecimal digits.
+    pub checksum: Option<String>,
+    /// Directory in which the source lies and is built, absolute.
+    pub dir: String,
+}
+
+/// A step that a rule of the site's configuration attaches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// An argument vector; never goes through a shell.
+    pub command: Vec<String>,
+    /// The rule's name.
+    pub rule: String,
 }
 
 /// A resolved job.
@@ -96,8 +169,29 @@ pub struct Plan {
     pub modules: Vec<String>,
     /// Directory of the Python environment, absolute.
     pub python_env: Option<String>,
-    /// `none` or `each`.
+    /// `none`, `each` or `mpi`.
     pub launcher: Launcher,
+    /// Variables of the submitting shell that reach the job; `None`: as the scheduler has it.
+    #[serde(default)]
+    pub inherit: Option<Inherit>,
+    /// The container; `None`: the command runs without one.
+    #[serde(default)]
+    pub image: Option<PlannedImage>,
+    /// What the training is written with.
+    #[serde(default)]
+    pub framework: Framework,
+    /// The storage that was chosen.
+    #[serde(default)]
+    pub storage: Option<PlannedStorage>,
+    /// What is built before the run.
+    #[serde(default)]
+    pub build: Option<PlannedBuild>,
+    /// Steps before the command, in order; one that fails ends the job.
+    #[serde(default)]
+    pub prologue: Vec<Step>,
+    /// Steps after the command, in order, however it ended.
+    #[serde(default)]
+    pub epilogue: Vec<Step>,
     /// Resources.
     pub resources: PlannedResources,
     /// Directives handed through.
@@ -143,6 +237,37 @@ fn default_process_interval_ms() -> u64 {
 impl Plan {
     /// The version that this dlrun writes.
     pub const FORMAT: u32 = 1;
+
+    /// The record of a run by this plan that is handed over now. It has no job id and no output yet.
+    #[must_use]
+    pub fn new_run(
+        &self,
+        run_id: RunId,
+        submitted_at_ms: u64,
+        user: String,
+        submit_host: String,
+    ) -> RunRecord {
+        RunRecord {
+            format: RunRecord::FORMAT,
+            run_id,
+            name: self.name.clone(),
+            submitted_at_ms,
+            user,
+            submit_host,
+            scheduler: self.scheduler,
+            job_id: None,
+            output: None,
+            workdir: self.workdir.clone(),
+            job_file: Some(self.job_file.clone()),
+            nodes: self.resources.nodes,
+            array: self.resources.array.clone(),
+            parts: Vec::new(),
+            framework: self.framework.clone(),
+            storage: self.storage.as_ref().map(|storage| (storage.name.clone(), storage.class)),
+            workload: self.workload.clone(),
+            dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
 
     /// The plan as one line of JSON.
     #[must_use]

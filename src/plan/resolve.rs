@@ -3,10 +3,15 @@
 use std::path::Path;
 
 use super::facts::SiteFacts;
-use super::{Decision, Plan, PlannedResources, Rejected, pass_through};
+use super::{
+    Decision, Plan, PlannedDependency, PlannedImage, PlannedResources, Rejected, TargetFacts, pass_through,
+};
 use crate::config::{Origin, Settings};
 use crate::diagnostic::Problem;
-use crate::job::{Asked, Command, JobSpec, Launcher, Located, NodeCount, SchedulerKind, name_problem};
+use crate::job::{
+    Asked, Command, DependencyKind, JobSpec, JobState, Launcher, Located, NodeCount, SchedulerKind,
+    name_problem,
+};
 use crate::{launch, timing};
 
 /// The largest plan, in bytes of JSON: it travels to the node in one environment variable, and Linux ends those at
@@ -23,7 +28,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let name = resolver.name();
     let scheduler = resolver.scheduler();
     let command = resolver.command();
-    let python_env = resolver.environment();
+    let (image, python_env) = resolver.environment();
     let nodes = spec.resources.nodes.as_ref().map_or(1, |nodes| nodes.value.0);
     let launcher = resolver.launcher(nodes);
     let resources = resolver.resources(nodes, scheduler);
@@ -43,6 +48,13 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         modules: spec.run.modules.clone(),
         python_env,
         launcher,
+        inherit: spec.run.inherit.clone(),
+        image,
+        framework: spec.framework.clone(),
+        storage: None,
+        build: None,
+        prologue: Vec::new(),
+        epilogue: Vec::new(),
         resources,
         directives: values(&spec.scheduler.directives),
         arguments: values(&spec.scheduler.arguments),
@@ -136,8 +148,8 @@ impl Resolver<'_> {
             (Some(kind), ..) => (kind, format!("{origin} says so")),
             (None, Some(kind), _) => (kind, JOB_FILE.to_owned()),
             (None, None, Some(kind)) => (kind, format!("{origin} says so")),
-            (None, None, None) => match &self.facts.slurm {
-                Some(slurm) => (SchedulerKind::Slurm, format!("found {}", slurm.sbatch.display())),
+            (None, None, None) => match self.facts.schedulers.first() {
+                Some(found) => (found.kind, format!("found {}", found.command.display())),
                 None => {
                     let warning =
                         "no scheduler found: the job runs on THIS machine, one at a time".to_owned();
@@ -150,12 +162,13 @@ impl Resolver<'_> {
             },
         };
         self.decide("scheduler", kind.as_str(), why);
-        match &self.facts.slurm {
-            Some(slurm) if kind == SchedulerKind::Local => {
-                self.reject("slurm", format!("{} is there, but was not asked for", slurm.sbatch.display()));
-            }
-            None if kind == SchedulerKind::Local => self.reject("slurm", "`sbatch` is not in PATH"),
-            _ => {}
+        for found in self.facts.schedulers.iter().filter(|found| found.kind != kind) {
+            let why = format!("{} is there, but was not asked for", found.command.display());
+            self.reject(found.kind.as_str(), why);
+        }
+        if kind == SchedulerKind::Local && self.facts.schedulers.is_empty() {
+            self.reject("slurm", "`sbatch` is not in PATH");
+            self.reject("torque, openpbs", "`qsub` is not in PATH");
         }
         kind
     }
@@ -185,14 +198,38 @@ impl Resolver<'_> {
         }
     }
 
-    /// Container, else `[python]`, else the host. This version has no containers, so it says what rules them out.
-    fn environment(&mut self) -> Option<String> {
+    /// Container, else `[python]`, else the host.
+    fn environment(&mut self) -> (Option<PlannedImage>, Option<String>) {
+        if let Some(image) = self.image() {
+            return (Some(image), None);
+        }
+        (None, self.python_or_host())
+    }
+
+    fn image(&mut self) -> Option<PlannedImage> {
+        let image = &self.spec.image;
+        let path = image.path.as_ref().and(self.facts.image.as_deref()).map(text);
+        let source = path.or_else(|| image.uri.as_ref().map(|uri| uri.value.clone()))?;
+        let nv = self.spec.resources.gpus_per_node.is_some();
+        let why = if nv {
+            "the job file names the image; `--nv`, since GPUs are asked for"
+        } else {
+            "the job file names the image"
+        };
+        self.decide("environment", format!("container {source}"), why);
+        if self.facts.python.is_some() {
+            self.reject("python environment", "the job file names an image");
+        }
+        Some(PlannedImage { source, nv })
+    }
+
+    fn python_or_host(&mut self) -> Option<String> {
         let Some(python) = &self.facts.python else {
             self.decide("environment", "host", "the job names neither an image nor Python requirements");
             self.reject("container", "the job names no image");
             return None;
         };
-        let no_container = match (&self.facts.container_runtime, self.spec.no_image) {
+        let no_container = match (&self.facts.container_runtime, self.spec.image.none) {
             (_, true) => "the job file says `[image] none = true`".to_owned(),
             (Some(runtime), false) => {
                 format!("{} is there, but the job names no image", runtime.display())
@@ -212,8 +249,7 @@ impl Resolver<'_> {
         let asked = self.spec.run.launcher.as_ref();
         match launch::choose(asked.map(|asked| asked.value), nodes, self.spec.run.idle_nodes) {
             Ok(choice) => {
-                let word = if choice.launcher == Launcher::Each { "each" } else { "none" };
-                self.decide("launcher", word, choice.why);
+                self.decide("launcher", choice.launcher.as_str(), choice.why);
                 choice.launcher
             }
             Err(why) => {
@@ -266,7 +302,37 @@ impl Resolver<'_> {
             nodelist: asked.nodelist.clone(),
             exclude: asked.exclude.clone(),
             exclusive: asked.exclusive.unwrap_or(false),
+            memory_per_cpu: asked.memory_per_cpu,
+            array: asked.array.as_ref().map(|array| array.value.clone()),
+            depends: self.depends(),
+            begin: asked.begin,
+            mail: asked.mail.clone(),
+            licenses: asked.licenses.clone(),
         }
+    }
+
+    /// The jobs that the dependencies mean. One that is met already needs no scheduler; one that cannot be met is an error.
+    fn depends(&mut self) -> Vec<PlannedDependency> {
+        let mut planned = Vec::new();
+        for Located { value, span } in &self.spec.resources.depends {
+            let fault = match self.facts.targets.get(&value.target) {
+                Some(TargetFacts::Jobs(job_ids)) => {
+                    planned.push(PlannedDependency { kind: value.kind, job_ids: job_ids.clone() });
+                    continue;
+                }
+                Some(TargetFacts::Over(state)) if is_met(value.kind, *state) => {
+                    self.decide("depends", "nothing to wait for", format!("`{value}`: that run is {state}"));
+                    continue;
+                }
+                Some(TargetFacts::Over(state)) => format!("`{value}` cannot come true: that run is {state}"),
+                Some(TargetFacts::Unknown) | None => {
+                    format!("`{value}`: there is no run or job `{}`", value.target)
+                }
+            };
+            let problem = Problem::at(span.clone(), format!("`resources.depends`: {fault}"));
+            self.problems.push(problem.hinted("`dlrun list` shows the runs"));
+        }
+        planned
     }
 
     fn nodes(&mut self, nodes: u32, local: bool) {
@@ -390,12 +456,23 @@ impl Resolver<'_> {
             self.warnings
                 .push("without effect on a local job: [scheduler] directives and arguments".to_owned());
         }
-        let overriding = self.facts.slurm.iter().flat_map(|slurm| &slurm.environment);
+        let found = self.facts.schedulers.iter().filter(|found| found.kind == scheduler);
+        let overriding = found.flat_map(|found| &found.environment);
         for (name, value) in overriding.filter(|_| scheduler == SchedulerKind::Slurm) {
             self.warnings.push(format!(
                 "{name}={value} of your environment holds wherever the job file says nothing (Slurm lets it beat #SBATCH lines)"
             ));
         }
+    }
+}
+
+/// Says whether a run that is over fulfils a condition. `aftercorr` goes by elements, of which this knows nothing.
+fn is_met(kind: DependencyKind, state: JobState) -> bool {
+    let completed = state == JobState::Completed;
+    match kind {
+        DependencyKind::After | DependencyKind::AfterAny => true,
+        DependencyKind::AfterOk | DependencyKind::AfterCorr => completed,
+        DependencyKind::AfterNotOk => !completed,
     }
 }
 
@@ -414,7 +491,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Defaults, Fragment, Key};
-    use crate::plan::{PythonFacts, SlurmFacts};
+    use crate::plan::{PythonFacts, SchedulerFacts};
 
     fn facts() -> SiteFacts {
         SiteFacts {
@@ -422,7 +499,10 @@ mod tests {
             workdir: "/home/u".into(),
             script: None,
             env_file: None,
-            slurm: None,
+            schedulers: Vec::new(),
+            site: None,
+            targets: std::collections::BTreeMap::new(),
+            image: None,
             container_runtime: None,
             python: None,
             cpus: Some(2),
@@ -432,7 +512,9 @@ mod tests {
 
     fn with_slurm(environment: &[(&str, &str)]) -> SiteFacts {
         let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        SiteFacts { slurm: Some(SlurmFacts { sbatch: "/usr/bin/sbatch".into(), environment }), ..facts() }
+        let slurm =
+            SchedulerFacts { kind: SchedulerKind::Slurm, command: "/usr/bin/sbatch".into(), environment };
+        SiteFacts { schedulers: vec![slurm], ..facts() }
     }
 
     fn settings(set: &[(&str, &str, Origin)]) -> Settings {

@@ -20,7 +20,7 @@ pub use event::{Event, EventKind};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use node::{Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, WatcherCost};
 pub use row::{RowCoder, RowLayout};
-pub use run::{RunRecord, Sentinel};
+pub use run::{ArrayPart, RunRecord, Sentinel};
 pub use sample::{
     COLUMNS, Column, ColumnKind, GPU_COLUMNS, GpuReading, PROCESS_COLUMNS, ProcessReading, Sample,
 };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ExitStatus;
-use crate::job::{JobId, RunId, SchedulerKind, Workload};
+use crate::job::{ArraySpec, Framework, JobId, RunId, SchedulerKind, StorageClass, Workload};
 
 /// The file `run.json` of a run directory: who submitted what, where to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,18 @@ pub struct RunRecord {
     pub job_file: Option<String>,
     /// Nodes asked for.
     pub nodes: u32,
+    /// Indexes of the job array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArraySpec>,
+    /// Further jobs of an array that goes beyond the scheduler's largest index; the first is `job_id`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<ArrayPart>,
+    /// What the training is written with.
+    #[serde(default, skip_serializing_if = "Framework::is_unknown")]
+    pub framework: Framework,
+    /// The storage that was chosen: its name at the site, and its class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<(String, StorageClass)>,
     /// What the job file says of the training.
     pub workload: Workload,
     /// The dlrun that submitted it.
@@ -41,6 +53,15 @@ pub struct RunRecord {
 impl RunRecord {
     /// The version that this dlrun writes.
     pub const FORMAT: u32 = 1;
+}
+
+/// A job of several that are one array.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayPart {
+    /// The scheduler's id.
+    pub job_id: JobId,
+    /// What is added to its indexes.
+    pub offset: u32,
 }
 
 /// A mark of the batch script at its start (`exit` is `None`) or end, in an attempt's directory.

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ExitStatus, NodeRecord, NodeState, Sentinel};
-use crate::job::{JobId, JobState};
+use crate::job::{ArraySpec, JobId, JobState};
 
 /// What a scheduler says of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +29,12 @@ pub struct QueueEntry {
     pub exit: Option<ExitStatus>,
     /// Nodes it has or had, as the scheduler writes them.
     pub nodes: Option<String>,
+    /// Elements of the array that this is about, as the run counts them; `None`: the whole job.
+    #[serde(default)]
+    pub elements: Option<ArraySpec>,
+    /// True where it waits for what cannot come without a change: a limit it is over, a dependency that failed, a hold.
+    #[serde(default)]
+    pub stuck: bool,
 }
 
 /// What the files of the newest attempt say.
@@ -175,6 +181,8 @@ mod tests {
             ended_at_ms: None,
             exit: None,
             nodes: None,
+            elements: None,
+            stuck: false,
         }
     }
 

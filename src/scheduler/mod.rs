@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use crate::command::CommandError;
 use crate::job::{JobId, RunId, SchedulerKind};
 use crate::plan::Plan;
-use crate::record::QueueEntry;
+use crate::record::{ArrayPart, QueueEntry};
+use crate::site::SiteModel;
 
 /// What is handed over.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +27,8 @@ pub struct Submission<'a> {
     pub script: &'a Path,
     /// The run's directory.
     pub run_dir: &'a Path,
+    /// The largest array index that the scheduler takes, where that is known: an array beyond it is split.
+    pub max_array_index: Option<u32>,
 }
 
 /// A job that was handed over.
@@ -33,8 +36,10 @@ pub struct Submission<'a> {
 pub struct Submitted {
     /// The scheduler's id.
     pub job_id: JobId,
-    /// The job's output file, absolute.
+    /// The job's output file, absolute. Of an array, `%a` stands for the index.
     pub output: PathBuf,
+    /// Further jobs of an array that was split.
+    pub parts: Vec<ArrayPart>,
 }
 
 /// A job to be asked for or cancelled.
@@ -44,6 +49,8 @@ pub struct JobRef {
     pub run_id: RunId,
     /// The scheduler's id.
     pub job_id: JobId,
+    /// Further jobs of the run's array.
+    pub parts: Vec<ArrayPart>,
     /// The job's name.
     pub name: String,
     /// When it was submitted, in Unix milliseconds UTC: a controller that starts anew gives the same ids again.
@@ -123,22 +130,31 @@ pub trait Scheduler {
     /// [`SchedulerError::Unclear`] when that cannot be known.
     fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError>;
 
-    /// What the live queue knows of `jobs`, in one question for any number of them. A job that is not in the answer is
-    /// not thereby known to have ended.
+    /// What the live queue knows of `jobs`, in one question for any number of them: of each one entry, of an array one or
+    /// more for its elements. A job that is not in the answer is not thereby known to have ended.
     ///
     /// # Errors
     /// When the scheduler gives no answer.
-    fn queue(&self, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError>;
+    fn queue(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError>;
 
     /// What accounting remembers of `jobs`. Slow, and many sites have none: asked only on request.
     ///
     /// # Errors
     /// When there is no accounting or it gives no answer.
-    fn history(&self, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError>;
+    fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError>;
 
     /// Cancels one job.
     ///
     /// # Errors
     /// When the scheduler does not take the request.
     fn cancel(&self, job: &JobRef) -> Result<(), SchedulerError>;
+
+    /// What the site has: queues, nodes, limits.
+    ///
+    /// # Errors
+    /// When the scheduler gives no answer.
+    fn site(&self) -> Result<SiteModel, SchedulerError>;
 }
+
+/// What a scheduler knows of runs.
+pub type Entries = BTreeMap<RunId, Vec<QueueEntry>>;

@@ -210,6 +210,10 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         workdir: row.get(8)?,
         job_file: row.get(9)?,
         nodes: row.get(10)?,
+        array: None,
+        parts: Vec::new(),
+        framework: crate::job::Framework::default(),
+        storage: None,
         workload: Workload {
             model: row.get(11)?,
             parameters: unsigned(row, 12)?,

@@ -94,21 +94,12 @@ impl Watch {
         let of_plan = || {
             let plan = context.plan.as_ref()?;
             let user = User::from_uid(getuid()).ok().flatten().map(|user| user.name);
+            let user = user.unwrap_or_else(|| getuid().to_string());
+            let (run_id, host) = (placed.key.run_id.clone(), self.host.hostname.clone());
             Some(RunRecord {
-                format: RunRecord::FORMAT,
-                run_id: placed.key.run_id.clone(),
-                name: plan.name.clone(),
-                submitted_at_ms: self.handover.started_at_ms,
-                user: user.unwrap_or_else(|| getuid().to_string()),
-                submit_host: self.host.hostname.clone(),
                 scheduler: if context.job_id.is_some() { plan.scheduler } else { SchedulerKind::Local },
                 job_id: context.job_id.clone(),
-                output: None,
-                workdir: plan.workdir.clone(),
-                job_file: Some(plan.job_file.clone()),
-                nodes: plan.resources.nodes,
-                workload: plan.workload.clone(),
-                dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
+                ..plan.new_run(run_id, self.handover.started_at_ms, user, host)
             })
         };
         placed.run.clone().or_else(of_plan)

@@ -25,21 +25,13 @@ pub fn mint(context: &Context, bits: [u8; 10], hostname: &str, script: &str) -> 
     }
     let run_id = RunId::from_random(bits);
     let output = context.job_id.as_ref().and_then(|_| std::fs::read_link("/proc/self/fd/2").ok());
+    let user = User::from_uid(getuid()).ok().flatten().map_or_else(|| getuid().to_string(), |user| user.name);
     let record = RunRecord {
-        format: RunRecord::FORMAT,
-        run_id: run_id.clone(),
-        name: plan.name.clone(),
-        submitted_at_ms: now_ms(),
-        user: User::from_uid(getuid()).ok().flatten().map_or_else(|| getuid().to_string(), |user| user.name),
-        submit_host: hostname.to_owned(),
         scheduler: if context.job_id.is_some() { plan.scheduler } else { SchedulerKind::Local },
         job_id: context.job_id.clone(),
         output: output.filter(|path| path.is_absolute()).map(|path| path.to_string_lossy().into_owned()),
-        workdir: plan.workdir.clone(),
         job_file: None,
-        nodes: plan.resources.nodes,
-        workload: plan.workload.clone(),
-        dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..plan.new_run(run_id.clone(), now_ms(), user, hostname.to_owned())
     };
     state.create_run(&record, script, &plan.to_json())?;
     Ok(run_id)

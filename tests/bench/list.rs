@@ -120,6 +120,10 @@ pub(crate) fn run_record(number: u32, submitted_at_ms: u64, workdir: std::path::
         workdir: workdir.to_string_lossy().into_owned(),
         job_file: None,
         nodes: 1,
+        array: None,
+        parts: Vec::new(),
+        framework: dlrun::job::Framework::default(),
+        storage: None,
         workload: Workload::default(),
         dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
     }

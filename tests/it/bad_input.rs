@@ -101,7 +101,7 @@ fn values_that_mean_nothing_are_told_with_what_would() {
     refused(&env, &resource("nodes = -1"), 65, &["not -1"]);
     refused(&env, &resource("queue = \"a b\""), 65, &["job.toml:4:9", "must not contain ' '"]);
     refused(&env, &resource("account = \"-x\""), 65, &["must not begin with `-`"]);
-    refused(&env, &resource("array = \"0-9\""), 65, &["is not in this version of dlrun"]);
+    refused(&env, &resource("array = \"9-0\""), 65, &["job.toml:4:9", "is no list of indexes"]);
     for name in ["\"a\\nb\"", "\"../x\"", "\"a/b\"", "\"\"", "\"a b\"", "\"-x\"", "\"a%j\"", "\".\""] {
         refused(&env, &job(&format!("name = {name}")), 65, &["job.toml:1:8", "`name`"]);
     }

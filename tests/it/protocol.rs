@@ -181,6 +181,10 @@ fn run() -> RunRecord {
         workdir: "/home/u".to_owned(),
         job_file: Some("/home/u/job.toml".to_owned()),
         nodes: 2,
+        array: None,
+        parts: Vec::new(),
+        framework: dlrun::job::Framework::default(),
+        storage: None,
         workload: Workload::default(),
         dlrun_version: "0.1.0".to_owned(),
     }

@@ -36,6 +36,10 @@ pub(crate) fn run(run_id: RunId, name: &str, submitted_at_ms: u64) -> RunRecord 
         workdir: "/home/ada".to_owned(),
         job_file: Some("/home/ada/train.toml".to_owned()),
         nodes: 2,
+        array: None,
+        parts: Vec::new(),
+        framework: dlrun::job::Framework::default(),
+        storage: None,
         workload: Workload { model: Some("resnet50".to_owned()), epochs: Some(3), ..Workload::default() },
         dlrun_version: "0.1.0".to_owned(),
     }

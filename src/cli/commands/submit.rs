@@ -79,10 +79,16 @@ fn hand_over(
     let scheduler = session.scheduler(plan.scheduler)?;
     let mut bits = [0; 10];
     getrandom::fill(&mut bits).map_err(|error| Error::new(Kind::Internal, error))?;
-    let mut record = new_record(session, plan, RunId::from_random(bits));
+    let mut record = plan.new_run(RunId::from_random(bits), now_ms(), user_name(), session.host.clone());
     let run = state.create_run(&record, script, &plan.to_json())?;
     let script = run.path().join("job.sh");
-    let submission = Submission { run_id: &record.run_id, plan, script: &script, run_dir: run.path() };
+    let submission = Submission {
+        run_id: &record.run_id,
+        plan,
+        script: &script,
+        run_dir: run.path(),
+        max_array_index: None,
+    };
     let submitted = scheduler.submit(&submission);
     let submitted = match submitted {
         Ok(submitted) => submitted,
@@ -95,30 +101,12 @@ fn hand_over(
         }
     };
     record.job_id = Some(submitted.job_id);
+    record.parts = submitted.parts;
     record.output = Some(submitted.output.to_string_lossy().into_owned());
     if let Err(error) = run.write_run(&record) {
         session.output.warning(&format!("the job is queued, but its id could not be written down: {error}"));
     }
     Ok((record, run))
-}
-
-fn new_record(session: &Session, plan: &Plan, run_id: RunId) -> RunRecord {
-    RunRecord {
-        format: RunRecord::FORMAT,
-        run_id,
-        name: plan.name.clone(),
-        submitted_at_ms: now_ms(),
-        user: user_name(),
-        submit_host: session.host.clone(),
-        scheduler: plan.scheduler,
-        job_id: None,
-        output: None,
-        workdir: plan.workdir.clone(),
-        job_file: Some(plan.job_file.clone()),
-        nodes: plan.resources.nodes,
-        workload: plan.workload.clone(),
-        dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
-    }
 }
 
 /// Takes the run into the index. The files are the truth, so that it could not be done is worth a warning only.

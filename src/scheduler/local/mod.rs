@@ -9,7 +9,6 @@ mod runner;
 mod ticket;
 mod turn;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,11 +19,12 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{JobRef, Scheduler, SchedulerError, Submission, Submitted};
+use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
 use crate::clock::now_ms;
 use crate::command::spawn_detached;
-use crate::job::{JobId, JobState, RunId, SchedulerKind};
+use crate::job::{JobId, JobState, SchedulerKind};
 use crate::record::{ExitStatus, QueueEntry};
+use crate::site::SiteModel;
 use ticket::{Phase, Ticket};
 
 pub use runner::run;
@@ -110,16 +110,16 @@ impl Scheduler for Local {
         let env = [(OsString::from("DLRUN_RUN_ID"), OsString::from(submission.run_id.as_str()))];
         spawn_detached(&argv, &env, Path::new("/"))
             .map_err(|source| SchedulerError::Unreachable { scheduler: NAME, source })?;
-        Ok(Submitted { job_id: ticket.job_id, output })
+        Ok(Submitted { job_id: ticket.job_id, output, parts: Vec::new() })
     }
 
-    fn queue(&self, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError> {
-        let entries = jobs.iter().filter_map(|job| Some((job.run_id.clone(), self.entry(job)?)));
+    fn queue(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
+        let entries = jobs.iter().filter_map(|job| Some((job.run_id.clone(), vec![self.entry(job)?])));
         Ok(entries.collect())
     }
 
     /// The tickets are the accounting.
-    fn history(&self, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError> {
+    fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
         self.queue(jobs)
     }
 
@@ -143,6 +143,21 @@ impl Scheduler for Local {
         stop_group(shell, Duration::from_secs(ticket.kill_wait_seconds), &job.run_dir)?;
         Ticket { phase: Phase::Ended, end: Some(End::Cancelled), ended_at_ms: Some(now_ms()), ..ticket }
             .write(&job.run_dir)
+    }
+
+    /// This machine alone, with one queue that has no name.
+    fn site(&self) -> Result<SiteModel, SchedulerError> {
+        Ok(SiteModel {
+            format: SiteModel::FORMAT,
+            scheduler: SchedulerKind::Local,
+            version: None,
+            asked_at_ms: now_ms(),
+            accounting: None,
+            max_array_index: None,
+            queues: Vec::new(),
+            nodes: Vec::new(),
+            licenses: Vec::new(),
+        })
     }
 }
 
@@ -197,6 +212,8 @@ impl Local {
             ended_at_ms: ticket.ended_at_ms,
             exit: ticket.exit,
             nodes: Some(ticket.host),
+            elements: None,
+            stuck: false,
         })
     }
 }

@@ -1,7 +1,8 @@
 //! A plan's resources as options of `sbatch`, once as `#SBATCH` lines and once for the command line.
 
+use crate::job::{Mail, MailEvent};
 use crate::launch::Shape;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedDependency, PlannedResources};
 
 /// The shape of a plan's job.
 #[must_use]
@@ -18,7 +19,8 @@ pub fn shape(plan: &Plan) -> Shape {
 #[must_use]
 pub fn directives(plan: &Plan) -> Vec<String> {
     let mut options = requested(plan);
-    options.push(format!("--output={}-%j.out", plan.name));
+    let job = if plan.resources.array.is_some() { "%A_%a" } else { "%j" };
+    options.push(format!("--output={}-{job}.out", plan.name));
     options.push("--open-mode=append".to_owned());
     options.extend(plan.directives.iter().cloned());
     options
@@ -47,8 +49,43 @@ pub(super) fn requested(plan: &Plan) -> Vec<String> {
     option("constraint", resources.constraint.clone());
     option("nodelist", resources.nodelist.clone());
     option("exclude", resources.exclude.clone());
+    option("mem-per-cpu", resources.memory_per_cpu.map(|memory| format!("{}M", memory.mebibytes_up())));
+    option("array", resources.array.as_ref().map(ToString::to_string));
+    option("dependency", depends(resources));
+    option("begin", resources.begin.map(|begin| begin.to_string()));
+    option("mail-user", resources.mail.as_ref().and_then(|mail| mail.to.clone()));
+    option("mail-type", resources.mail.as_ref().map(mail_types));
+    option("licenses", licenses(resources));
     if resources.exclusive {
         options.push("--exclusive".to_owned());
     }
     options
+}
+
+/// All conditions must hold: `,` joins them, `:` several jobs of one kind.
+fn depends(resources: &PlannedResources) -> Option<String> {
+    let one = |depend: &PlannedDependency| {
+        let ids: Vec<&str> = depend.job_ids.iter().map(|id| id.0.as_str()).collect();
+        format!("{}:{}", depend.kind, ids.join(":"))
+    };
+    let all: Vec<String> = resources.depends.iter().map(one).collect();
+    (!all.is_empty()).then(|| all.join(","))
+}
+
+/// `FAIL` alone would leave out a time limit, which Slurm tells apart (`sbatch(1)`, `--mail-type`).
+fn mail_types(mail: &Mail) -> String {
+    let one = |event: &MailEvent| match event {
+        MailEvent::Begin => "BEGIN",
+        MailEvent::End => "END",
+        MailEvent::Fail => "FAIL,INVALID_DEPEND",
+        MailEvent::Requeue => "REQUEUE",
+        MailEvent::TimeLimit => "TIME_LIMIT",
+    };
+    mail.on.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+fn licenses(resources: &PlannedResources) -> Option<String> {
+    let one = |(name, count): &(String, u32)| format!("{name}:{count}");
+    let all: Vec<String> = resources.licenses.iter().map(one).collect();
+    (!all.is_empty()).then(|| all.join(","))
 }

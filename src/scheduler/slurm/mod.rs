@@ -6,20 +6,22 @@ mod directives;
 mod sacct;
 mod sbatch;
 mod scancel;
+mod site;
 mod squeue;
 mod states;
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{JobRef, Scheduler, SchedulerError, Submission, Submitted};
+use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
 use crate::command::{CommandError, Output, Tool, find};
-use crate::job::{JobId, RunId, SchedulerKind};
+use crate::job::{JobId, SchedulerKind};
 use crate::plan::Plan;
 use crate::record::QueueEntry;
+use crate::site::SiteModel;
 
 pub use directives::{directives, shape};
 pub use sbatch::OWN_VARIABLES;
@@ -81,16 +83,20 @@ impl Scheduler for Slurm {
         sbatch::submit(self, submission)
     }
 
-    fn queue(&self, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError> {
+    fn queue(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
         squeue::queue(self, jobs)
     }
 
-    fn history(&self, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError> {
+    fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
         sacct::history(self, jobs)
     }
 
     fn cancel(&self, job: &JobRef) -> Result<(), SchedulerError> {
         scancel::cancel(self, job)
+    }
+
+    fn site(&self) -> Result<SiteModel, SchedulerError> {
+        site::site(self)
     }
 }
 
@@ -131,10 +137,10 @@ fn failed(what: String) -> impl FnOnce(CommandError) -> SchedulerError {
 
 /// Picks for each job the entry that is really its own: same id, and not submitted before it. A controller that lost its
 /// state hands the same ids out again, and an old job of the same id must not lend us its state.
-fn own_entries(jobs: &[JobRef], mut entries: Vec<QueueEntry>) -> BTreeMap<RunId, QueueEntry> {
+fn own_entries(jobs: &[JobRef], mut entries: Vec<QueueEntry>) -> Entries {
     /// Clocks of the login node and the controller may differ by this much.
     const CLOCK_SKEW_MS: u64 = 120_000;
-    let mut own = BTreeMap::new();
+    let mut own = Entries::new();
     // The latest of several lines about one job (requeues in accounting) is the one that counts.
     entries.sort_by_key(|entry| entry.submitted_at_ms);
     let mut by_id: HashMap<&JobId, Vec<&QueueEntry>> = HashMap::new();
@@ -149,7 +155,7 @@ fn own_entries(jobs: &[JobRef], mut entries: Vec<QueueEntry>) -> BTreeMap<RunId,
         };
         let lines = by_id.get(&job.job_id).map_or(&[][..], Vec::as_slice);
         if let Some(entry) = lines.iter().rev().find(fits) {
-            own.insert(job.run_id.clone(), (*entry).clone());
+            own.insert(job.run_id.clone(), vec![(*entry).clone()]);
         }
     }
     own

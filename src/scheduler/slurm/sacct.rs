@@ -3,18 +3,16 @@
 //! Ten times slower than `squeue`, so asked only when history is wanted. The exit code is not taken from here: `sacct`
 //! prints codes above 127 less 128 (22.05 and 24.11).
 
-use std::collections::BTreeMap;
-
 use super::{Slurm, failed, own_entries, states};
-use crate::job::{JobId, RunId};
+use crate::job::JobId;
 use crate::record::QueueEntry;
-use crate::scheduler::{JobRef, SchedulerError};
+use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 const FORMAT: &str = "--format=JobID,State,Submit,Start,End,NodeList,Reason";
 
-pub(super) fn history(slurm: &Slurm, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError> {
+pub(super) fn history(slurm: &Slurm, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
     if jobs.is_empty() {
-        return Ok(BTreeMap::new());
+        return Ok(Entries::new());
     }
     let ids: Vec<&str> = jobs.iter().map(|job| job.job_id.0.as_str()).collect();
     let tool = slurm
@@ -39,6 +37,8 @@ fn entry(line: &str) -> Option<QueueEntry> {
         ended_at_ms: states::time_ms(ended),
         exit: None,
         nodes: Some(nodes).filter(|nodes| !nodes.is_empty() && *nodes != "None assigned").map(str::to_owned),
+        elements: None,
+        stuck: false,
     })
 }
 

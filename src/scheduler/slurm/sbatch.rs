@@ -60,7 +60,7 @@ pub(super) fn submit(slurm: &Slurm, submission: &Submission<'_>) -> Result<Submi
         Err(source) => return Err(SchedulerError::Unreachable { scheduler: NAME, source }),
     };
     let job_id = read_answer(output)?;
-    Ok(Submitted { output: output_file(submission.plan, &job_id), job_id })
+    Ok(Submitted { output: output_file(submission.plan, &job_id), job_id, parts: Vec::new() })
 }
 
 /// `sbatch --test-only` with the script on standard input; it answers on standard error.

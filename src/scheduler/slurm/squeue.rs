@@ -3,19 +3,17 @@
 //! One question for any number of jobs. Finished jobs stay known for `MinJobAge` (300 s by default). Of several ids
 //! unknown ones are left out of the answer; a single unknown one is an error, which here means the same.
 
-use std::collections::BTreeMap;
-
 use super::{NAME, Slurm, failed, own_entries, states, unanswered, unreachable};
-use crate::job::{JobId, RunId};
+use crate::job::JobId;
 use crate::record::QueueEntry;
-use crate::scheduler::{JobRef, SchedulerError};
+use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 /// Id, state, submitted, start, end, nodes, reason. No field before the last can hold a `|`.
 const FORMAT: &str = "--format=%i|%T|%V|%S|%e|%N|%r";
 
-pub(super) fn queue(slurm: &Slurm, jobs: &[JobRef]) -> Result<BTreeMap<RunId, QueueEntry>, SchedulerError> {
+pub(super) fn queue(slurm: &Slurm, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
     if jobs.is_empty() {
-        return Ok(BTreeMap::new());
+        return Ok(Entries::new());
     }
     let ids: Vec<&str> = jobs.iter().map(|job| job.job_id.0.as_str()).collect();
     let tool = slurm
@@ -26,7 +24,7 @@ pub(super) fn queue(slurm: &Slurm, jobs: &[JobRef]) -> Result<BTreeMap<RunId, Qu
     let output = tool.run().map_err(failed(what()))?;
     if !output.status.success() {
         if output.stderr.contains("Invalid job id specified") {
-            return Ok(BTreeMap::new());
+            return Ok(Entries::new());
         }
         let no_answer = unreachable(&output) || unanswered(&output);
         return Err(match output.require_success("squeue") {
@@ -56,6 +54,8 @@ fn entry(line: &str) -> Option<QueueEntry> {
         ended_at_ms: ended_at_ms.filter(|_| state.is_final()),
         exit: None,
         nodes,
+        elements: None,
+        stuck: false,
     })
 }
 

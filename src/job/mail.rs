@@ -1,0 +1,71 @@
+//! Mail on what happens to a job.
+
+use serde::{Deserialize, Serialize};
+
+/// What a mail tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MailEvent {
+    /// The job begins.
+    Begin,
+    /// It ends, however.
+    End,
+    /// It fails or is ended.
+    Fail,
+    /// It waits anew.
+    Requeue,
+    /// It reaches its time limit.
+    TimeLimit,
+}
+
+impl MailEvent {
+    /// The words of the job file.
+    pub const WORDS: [(&'static str, Self); 5] = [
+        ("begin", Self::Begin),
+        ("end", Self::End),
+        ("fail", Self::Fail),
+        ("requeue", Self::Requeue),
+        ("time_limit", Self::TimeLimit),
+    ];
+
+    /// The word of the job file.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, event)| *event == self).map_or("end", |(word, _)| word)
+    }
+}
+
+/// Who gets mail, and on what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mail {
+    /// The addressee; `None`: whom the scheduler takes for the submitter.
+    pub to: Option<String>,
+    /// What is told, each once, in the order of [`MailEvent::WORDS`]; never empty.
+    pub on: Vec<MailEvent>,
+}
+
+/// Says why `text` is no address that a scheduler's option can hold, or `None` where it is one.
+#[must_use]
+pub fn address_problem(text: &str) -> Option<String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._%+-@=~".contains(c);
+    let has_parts = text.split('@').all(|part| !part.is_empty()) && text.matches('@').count() <= 1;
+    if has_parts && text.len() <= 200 && !text.starts_with('-') && text.chars().all(allowed) {
+        return None;
+    }
+    Some(format!("{text:?} is no mail address such as \"a@example.org\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_stay_in_their_option() {
+        for text in ["a@example.org", "alice", "a.b+c@x-y.example"] {
+            assert_eq!(address_problem(text), None, "{text}");
+        }
+        for text in ["", "@", "a@", "a@b@c", "a b@c", "-x@y", "a@x,b@y", "a\n@x"] {
+            assert!(address_problem(text).is_some(), "{text}");
+        }
+    }
+}

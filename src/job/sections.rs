@@ -1,0 +1,149 @@
+//! The smaller tables of the job file: `[image]`, `[python]`, `[framework]`, `[storage]`, `[build]`, `[workload]`,
+//! `[timing]`.
+
+use std::path::PathBuf;
+
+use toml::de::DeTable;
+
+use super::fields::{Fields, LaterKeys};
+use super::file::path;
+use super::spec::{Build, Framework, Image, Located, StorageClass, TimingPattern, Workload};
+use crate::diagnostic::Problem;
+
+const CONTAINERS: &str = "the image catalogue and the finer flags of containers come later";
+const MODEL: &str = "it comes with the performance model";
+
+const LATER_IMAGE: LaterKeys = &[
+    ("bind", CONTAINERS),
+    ("gpu", CONTAINERS),
+    ("require_gpu", CONTAINERS),
+    ("fakeroot", CONTAINERS),
+    ("build", CONTAINERS),
+];
+const LATER_FRAMEWORK: LaterKeys = &[("provenance", CONTAINERS), ("explore", MODEL)];
+
+pub(super) fn read_image(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Image {
+    let mut fields = Fields::new("image.", table, LATER_IMAGE, problems);
+    let none = fields.boolean("none").unwrap_or(false);
+    let path = path(&mut fields, "path");
+    let uri = fields.parsed("uri", |text| {
+        let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+        let known = ["docker", "oras", "library", "shub", "https", "http"].contains(&scheme);
+        match text.chars().find(|c| c.is_whitespace() || c.is_control()) {
+            None if known && !rest.is_empty() => Ok(text.to_owned()),
+            _ => {
+                Err(format!("{text:?} is no URI of an image; write \"docker://tensorflow/tensorflow:2.1.0\""))
+            }
+        }
+    });
+    let named = [none, path.is_some(), uri.is_some()].into_iter().filter(|named| *named).count();
+    if named > 1 {
+        fields.problem(Problem::of_file("`image.path`, `image.uri` and `image.none` exclude each other"));
+    }
+    fields.finish();
+    Image { none, path, uri }
+}
+
+/// Names that stand in conditions of rules and in records.
+fn word(text: &str) -> Result<String, String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    if text.is_empty() || text.len() > 100 || !text.chars().all(allowed) {
+        return Err(format!("{text:?} is no name (letters, digits and `. _ + -`)"));
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
+pub(super) fn read_framework(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Framework {
+    let mut fields = Fields::new("framework.", table, LATER_FRAMEWORK, problems);
+    let name = fields.parsed("name", word).map(|name| name.value);
+    let version = fields.parsed("version", |text| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || ".<>=!~*,+- ".contains(c);
+        let fits = !text.trim().is_empty() && text.len() <= 100 && text.chars().all(allowed);
+        if fits {
+            Ok(text.trim().to_owned())
+        } else {
+            Err(format!("{text:?} is no version such as \"2.1\" or \">=2.1, <3\""))
+        }
+    });
+    let compiler = fields.parsed("compiler", word).map(|compiler| compiler.value);
+    fields.finish();
+    let version = version.map(|version| version.value);
+    Framework { name, version, compiler: compiler.filter(|compiler| compiler != "auto") }
+}
+
+pub(super) fn read_storage(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<StorageClass> {
+    let mut fields = Fields::new("storage.", table, &[], problems);
+    let prefer = fields.word("prefer", &StorageClass::WORDS, &[]);
+    fields.finish();
+    prefer.map(|prefer| prefer.value)
+}
+
+pub(super) fn read_build(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Build> {
+    let mut fields = Fields::new("build.", table, &[], problems);
+    let source = fields.parsed("source", |text| match text {
+        "" => Err("must not be empty".to_owned()),
+        text if text.starts_with('-') || text.chars().any(|c| c.is_control() || c == ' ') => {
+            Err(format!("{text:?} is neither a URL nor a path"))
+        }
+        text => Ok(text.to_owned()),
+    });
+    let command = fields.text("command").map(|command| command.value);
+    let parallelism = fields.count("parallelism", 4096).map_or(1, |count| count.value);
+    let checksum = fields.parsed("checksum", |text| {
+        let digits = text.strip_prefix("sha256:").unwrap_or(text);
+        let fits = [40, 64].contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit());
+        if fits {
+            Ok(digits.to_ascii_lowercase())
+        } else {
+            Err(format!("{text:?} is neither a SHA-256 of a file nor the commit of a repository, in hexadecimal digits"))
+        }
+    });
+    if source.is_none() && !fields.holds("source") {
+        fields.problem(
+            Problem::of_file("`[build]` needs `source`")
+                .hinted("write source = \"https://example.org/app.git\", or a path"),
+        );
+    }
+    fields.finish();
+    Some(Build { source: source?, command, parallelism, checksum: checksum.map(|checksum| checksum.value) })
+}
+
+pub(super) fn read_python(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Located<PathBuf>> {
+    let mut fields = Fields::new("python.", table, &[], problems);
+    let requirements = path(&mut fields, "requirements");
+    fields.finish();
+    requirements
+}
+
+/// Counts beyond this are typing errors, and they still fit every consumer's 64-bit integers.
+const MAX_COUNT: u64 = 1 << 60;
+
+pub(super) fn read_workload(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Workload {
+    let mut fields = Fields::new("workload.", table, &[], problems);
+    let mut count = |key| fields.number(key, 1..MAX_COUNT).map(|number| number.value);
+    let (parameters, samples, batch_size, epochs) =
+        (count("parameters"), count("samples"), count("batch_size"), count("epochs"));
+    let mut label = |key| fields.parsed(key, label_text).map(|text| text.value);
+    let (model, dataset, precision) = (label("model"), label("dataset"), label("precision"));
+    fields.finish();
+    Workload { model, parameters, dataset, samples, batch_size, epochs, precision }
+}
+
+fn label_text(text: &str) -> Result<String, &'static str> {
+    match text {
+        "" => Err("must not be empty"),
+        text if text.len() > 200 => Err("is longer than 200 bytes"),
+        text if text.chars().any(char::is_control) => Err("must not contain control characters"),
+        text => Ok(text.to_owned()),
+    }
+}
+
+pub(super) fn read_timing(
+    table: &DeTable<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<Located<TimingPattern>> {
+    let mut fields = Fields::new("timing.", table, &[], problems);
+    let epoch = fields.text("epoch");
+    fields.finish();
+    epoch.map(|epoch| Located { value: TimingPattern { epoch: epoch.value }, span: epoch.span })
+}

@@ -1,0 +1,65 @@
+//! What the command finds: working directory, modules, Python environment, variables.
+
+use std::fmt::Write as _;
+
+use super::quoted;
+use crate::plan::Plan;
+
+/// Working directory, modules, variables, Python environment.
+pub(super) fn environment(script: &mut String, plan: &Plan) {
+    let workdir = quoted(&plan.workdir);
+    let _ =
+        write!(script, "\ncd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}\n");
+    if !plan.modules.is_empty() {
+        script.push_str(MODULES);
+        for module in &plan.modules {
+            let module = quoted(module);
+            let _ = writeln!(script, "module load {module} || refuse 66 'module load failed: '{module}");
+        }
+    }
+    if let Some(dir) = &plan.python_env {
+        let bin = quoted(&format!("{dir}/bin"));
+        let python = quoted(&format!("{dir}/bin/python"));
+        let _ = write!(
+            script,
+            "\n[ -x {python} ] || refuse 66 'the Python environment is missing on this node: '{python}\n\
+             export VIRTUAL_ENV={}\nexport PATH={bin}:\"$PATH\"\nunset PYTHONHOME\n",
+            quoted(dir)
+        );
+    }
+    script.push_str(
+        "\n# Output line by line, so that epochs are seen when they end.\nexport PYTHONUNBUFFERED=1\n",
+    );
+    for variable in &plan.env {
+        let _ = writeln!(script, "export {}={}", variable.name, quoted(&variable.value));
+    }
+    if let Some(file) = &plan.env_file {
+        let _ = write!(script, "\ndlrun_env_file={}\n{ENV_FILE}", quoted(file));
+    }
+}
+
+const MODULES: &str = r#"
+if ! command -v module > /dev/null; then
+    for dlrun_init in /etc/profile.d/lmod.sh /etc/profile.d/modules.sh /usr/share/lmod/lmod/init/bash \
+        /usr/share/modules/init/bash; do
+        [ -r "$dlrun_init" ] && . "$dlrun_init" && break
+    done
+fi
+"#;
+
+/// Reads `NAME=value` lines literally: no shell interprets the values.
+const ENV_FILE: &str = r#"[ -r "$dlrun_env_file" ] || refuse 66 "the env_file cannot be read on this node"
+case $(PATH=$dlrun_path stat -L -c %a "$dlrun_env_file") in
+*00) ;;
+*) refuse 77 "the env_file can be read by others; chmod 600 it" ;;
+esac
+while IFS= read -r dlrun_line || [ -n "$dlrun_line" ]; do
+    case $dlrun_line in '' | '#'*) continue ;; esac
+    case $dlrun_line in *=*) ;; *) refuse 78 "the env_file has a line that is not NAME=value" ;; esac
+    case ${dlrun_line%%=*} in
+    '' | [0-9]* | *[!A-Za-z0-9_]*) refuse 78 "the env_file has a line that is not NAME=value" ;;
+    DLRUN_* | dlrun_* | BASH* | ENV | IFS | PATH | UID | EUID | PPID) refuse 78 "the env_file sets ${dlrun_line%%=*}, which is reserved" ;;
+    esac
+    export "${dlrun_line%%=*}=${dlrun_line#*=}"
+done < "$dlrun_env_file"
+"#;

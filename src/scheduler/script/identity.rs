@@ -1,0 +1,56 @@
+//! Who a run is, and the marks of its start and end.
+
+/// Who this run is. The batch shell fixes element, attempt and id once and hands them to every node.
+pub(super) const IDENTITY: &str = r#"[ -x "$dlrun_exe" ] || dlrun_exe=$(command -v dlrun)
+dlrun_path=$PATH
+export DLRUN_EXE=$dlrun_exe
+# The indexes of an array that was split begin anew in each of its jobs.
+[ -z "${SLURM_ARRAY_TASK_ID:-}" ] || SLURM_ARRAY_TASK_ID=$((SLURM_ARRAY_TASK_ID + ${DLRUN_ARRAY_OFFSET:-0}))
+export DLRUN_ELEMENT=${SLURM_ARRAY_TASK_ID:-0}
+unset DLRUN_ARRAY_OFFSET
+export DLRUN_ATTEMPT=${DLRUN_ATTEMPT:-${SLURM_RESTART_COUNT:-0}}
+export DLRUN_JOB_ID=${SLURM_JOB_ID:-${DLRUN_JOB_ID:-}}
+export DLRUN_NODE=${SLURMD_NODENAME:-$(uname -n)}
+# A job that was submitted from inside a run is another run.
+[ "${DLRUN_RUN_ID:-}" != "${DLRUN_INSIDE:-none}" ] || DLRUN_RUN_ID=
+unset DLRUN_INSIDE
+if [ -z "$DLRUN_RUN_ID" ] && [ -n "$dlrun_exe" ]; then
+    # Came through `dlrun render`: this job gets its run id here, unless the state directory hangs.
+    exec 9< <("$dlrun_exe" exec --mint < /dev/null)
+    read -r -t 20 -u 9 DLRUN_RUN_ID
+    exec 9<&-
+fi
+export DLRUN_RUN_ID
+"#;
+
+/// Marks of start and end. They are written in the background: a state directory that hangs holds nothing up.
+pub(super) const MARKS: &str = r#"
+dlrun_marker=
+mark() { # mark start | mark end CODE
+    [ -n "$DLRUN_RUN_ID" ] || return 0
+    local file=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID/$DLRUN_ELEMENT.$DLRUN_ATTEMPT/$1.json exit_code=${2:-null}
+    (
+        umask 077
+        PATH=$dlrun_path
+        mkdir -p "${file%/*}" && printf '{"format":1,"at_ms":%s,"node":"%s","job_id":"%s","exit_code":%s}\n' \
+            "$(date +%s%3N)" "$DLRUN_NODE" "$DLRUN_JOB_ID" "$exit_code" > "$file.part" &&
+            sync "$file.part" && mv -T "$file.part" "$file"
+    ) > /dev/null 2>&1 < /dev/null &
+    dlrun_marker=$!
+}
+finish() { # finish CODE: marks the end, waits ten seconds for it at most, and ends the job
+    trap '' TERM INT HUP QUIT USR1 USR2
+    PATH=$dlrun_path
+    mark end "$1"
+    local tenths=0
+    while [ -n "$dlrun_marker" ] && [ "$tenths" -lt 100 ] && kill -0 "$dlrun_marker" 2> /dev/null; do
+        sleep 0.1
+        tenths=$((tenths + 1))
+    done
+    exit "$1"
+}
+refuse() { # refuse CODE TEXT: this job cannot start
+    echo "dlrun: error: $2" >&2
+    finish "$1"
+}
+"#;

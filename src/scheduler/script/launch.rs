@@ -1,0 +1,91 @@
+//! The command, how it gets onto the nodes, and how its signals and its end are passed on.
+
+use std::fmt::Write as _;
+
+use super::quoted;
+use crate::job::{Launcher, SchedulerKind};
+use crate::launch;
+use crate::plan::Plan;
+use crate::scheduler::slurm;
+
+pub(super) fn command(script: &mut String, plan: &Plan) {
+    if let Some(image) = &plan.image {
+        script.push_str(RUNTIME);
+        let nv = if image.nv { " --nv" } else { "" };
+        let _ = writeln!(script, "dlrun_container=(\"$dlrun_runtime\" exec{nv} {})", quoted(&image.source));
+    }
+    let container = if plan.image.is_some() { "\"${dlrun_container[@]}\"" } else { "" };
+    script.push_str("\ndlrun_command=(\n");
+    for line in [ranks(plan).as_str(), container].into_iter().filter(|line| !line.is_empty()) {
+        let _ = writeln!(script, "    {line}");
+    }
+    for word in &plan.command {
+        let _ = writeln!(script, "    {}", quoted(word));
+    }
+    script.push_str(")\n");
+    let _ = writeln!(script, "dlrun_launch=({})", words(&each(plan)));
+}
+
+fn words(argv: &[String]) -> String {
+    argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// What starts one dlrun on each node; nothing where it starts on the first alone.
+fn each(plan: &Plan) -> Vec<String> {
+    match plan.launcher {
+        Launcher::Each if plan.scheduler == SchedulerKind::Slurm => {
+            let file = if plan.resources.array.is_some() { "%A_%a" } else { "%j" };
+            launch::srun_each(slurm::shape(plan), &format!("{}-{file}.%n.out", plan.name))
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What starts the ranks of an MPI program; dlrun watches it on the first node.
+fn ranks(plan: &Plan) -> String {
+    match plan.launcher {
+        Launcher::Mpi if plan.scheduler == SchedulerKind::Slurm => {
+            words(&launch::srun_ranks(slurm::shape(plan)))
+        }
+        Launcher::Mpi => words(&launch::mpirun_ranks(slurm::shape(plan))),
+        _ => String::new(),
+    }
+}
+
+const RUNTIME: &str = r#"
+dlrun_runtime=$(command -v apptainer || command -v singularity) ||
+    refuse 66 "neither apptainer nor singularity is found on $DLRUN_NODE"
+"#;
+
+/// Starts the command, passes signals on and ends with its exit code. What follows a node's `exec` is the bare fallback.
+pub(super) const RUN: &str = r#"
+# On each node: dlrun, which starts and watches the command; where it is missing, the bare command.
+dlrun_node='
+if [ -n "$DLRUN_EXE" ] && "$DLRUN_EXE" --version > /dev/null 2>&1; then exec "$DLRUN_EXE" exec -- "$@"; fi
+echo "dlrun: warning: dlrun does not run on ${SLURMD_NODENAME:-$DLRUN_NODE}; the command runs without a record" >&2
+unset DLRUN_PLAN DLRUN_STATE_DIR DLRUN_EXE DLRUN_ELEMENT DLRUN_ATTEMPT DLRUN_JOB_ID DLRUN_NODE
+export DLRUN_INSIDE=$DLRUN_RUN_ID
+exec "$@"'
+
+dlrun_child=
+dlrun_signalled=
+for dlrun_signal in TERM INT HUP QUIT USR1 USR2; do
+    trap "dlrun_signalled=$dlrun_signal; [ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
+done
+"${dlrun_launch[@]}" /bin/sh -c "$dlrun_node" dlrun "${dlrun_command[@]}" &
+dlrun_child=$!
+# One that came before the command was there is passed on now.
+[ -z "$dlrun_signalled" ] || kill -s "$dlrun_signalled" "$dlrun_child" 2> /dev/null
+while :; do
+    dlrun_signalled=
+    wait "$dlrun_child"
+    dlrun_code=$?
+    # A trapped signal ends `wait` early, with a code of its own.
+    [ -n "$dlrun_signalled" ] && kill -0 "$dlrun_child" 2> /dev/null || break
+done
+if [ -n "$dlrun_signalled" ]; then
+    wait "$dlrun_child"
+    dlrun_code=$?
+fi
+finish "$dlrun_code"
+"#;

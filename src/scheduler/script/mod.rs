@@ -1,0 +1,89 @@
+//! The batch script: readable, self-contained, the same bytes whenever it is rendered from the same plan.
+//!
+//! Directives stand one on a line before any shell; everything from the user comes after them inside single quotes,
+//! where a shell interprets nothing. The script's own variables begin with `dlrun_`, so that none of the user's or the
+//! site's is lost, and its own programs are found whatever the job makes of `PATH`. It needs bash and coreutils, and dlrun
+//! only for the record: where it is missing, the bare command runs.
+
+mod environment;
+mod identity;
+mod launch;
+
+use std::fmt::Write as _;
+
+use crate::job::SchedulerKind;
+use crate::plan::Plan;
+
+use super::slurm;
+
+/// `text` as one word of a POSIX shell: in single quotes, each single quote as `'\''`. NUL cannot occur in a job file.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// Renders the batch script of a plan.
+#[must_use]
+pub fn render(plan: &Plan) -> String {
+    let mut script = String::from("#!/bin/bash\n");
+    if plan.scheduler == SchedulerKind::Slurm {
+        for directive in slurm::directives(plan) {
+            let _ = writeln!(script, "#SBATCH {directive}");
+        }
+    }
+    let _ = write!(
+        script,
+        "#\n# Rendered by dlrun {}; `dlrun plan` explains every choice.\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    script.push_str("\n# The plan, for the record. dlrun takes it out of the command's environment.\n");
+    let _ = writeln!(script, "export DLRUN_PLAN={}", quoted(&plan.to_json()));
+    let _ = writeln!(script, "export DLRUN_STATE_DIR={}", quoted(&plan.state_dir));
+    let _ = writeln!(script, "dlrun_exe={}", quoted(&plan.dlrun));
+    script.push_str(identity::IDENTITY);
+    script.push_str(identity::MARKS);
+    script.push_str("\nmark start\n");
+    environment::environment(&mut script, plan);
+    launch::command(&mut script, plan);
+    script.push_str(launch::RUN);
+    script
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::command::Tool;
+
+    fn through_a_shell(text: &str) -> String {
+        let script = format!("printf %s {}", quoted(text));
+        Tool::new("bash").args(["-c", &script]).run().expect("bash runs").stdout
+    }
+
+    #[test]
+    fn hostile_words_survive_a_shell() {
+        for text in [
+            "",
+            "'",
+            "''",
+            "it's",
+            "$(touch /tmp/x) `id` ${HOME} !! \\",
+            "a\nb\n\n",
+            "#PBS -l x",
+            "é ü 漢",
+            "-n",
+        ] {
+            assert_eq!(through_a_shell(text), text);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn any_text_survives_a_shell(text in "[^\0]{0,60}") {
+            prop_assert_eq!(through_a_shell(&text), text);
+        }
+    }
+}
