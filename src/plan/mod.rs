@@ -3,9 +3,11 @@
 //! [`resolve`] is a pure function of job file, settings and site facts. A [`Plan`] holds everything that the script and
 //! the node need, so it can wait in a queue for weeks.
 
+mod environment;
 mod facts;
 mod pass_through;
 mod resolve;
+mod resources;
 mod shown;
 
 pub use facts::{PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts, TargetFacts};

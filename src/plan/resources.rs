@@ -1,0 +1,173 @@
+//! What the job gets: nodes, memory, time, queue, and what it waits for.
+
+use super::resolve::{JOB_FILE, Resolver};
+use super::{PlannedDependency, PlannedResources, TargetFacts};
+use crate::diagnostic::Problem;
+use crate::job::{Asked, DependencyKind, JobState, Located, NodeCount, SchedulerKind};
+
+impl Resolver<'_> {
+    pub(super) fn resources(&mut self, nodes: u32, scheduler: SchedulerKind) -> PlannedResources {
+        let asked = &self.spec.resources;
+        let local = scheduler == SchedulerKind::Local;
+        self.nodes(nodes, local);
+        let cpus = asked.cpus_per_task;
+        let what = "cpus_per_task";
+        match (cpus, self.facts.cpus) {
+            (Some(cpus), Some(here)) if local && u64::from(cpus) > here => {
+                self.decide(what, cpus.to_string(), JOB_FILE);
+                self.warnings.push(format!("cpus_per_task = {cpus}, but this machine has {here}"));
+            }
+            (Some(cpus), _) => self.decide(what, cpus.to_string(), JOB_FILE),
+            (None, _) => self.left_out(what, local),
+        }
+        let memory = self.auto_or_left_out("memory", asked.memory.as_ref(), local);
+        let walltime = self.auto_or_left_out("walltime", asked.walltime.as_ref(), local);
+        if let Some(gpus) = &asked.gpus_per_node {
+            self.decide("gpus_per_node", gpus.clone(), JOB_FILE);
+        }
+        let queue = self.or_default("queue", asked.queue.as_deref(), self.settings.default_queue());
+        let account = self.or_default("account", asked.account.as_deref(), self.settings.default_account());
+        if local {
+            self.name_what_local_lacks();
+        }
+        PlannedResources {
+            nodes,
+            tasks_per_node: asked.tasks_per_node.unwrap_or(1),
+            cpus_per_task: cpus,
+            gpus_per_node: asked.gpus_per_node.clone(),
+            memory,
+            walltime,
+            queue,
+            account,
+            qos: asked.qos.clone(),
+            reservation: asked.reservation.clone(),
+            constraint: asked.constraint.clone(),
+            nodelist: asked.nodelist.clone(),
+            exclude: asked.exclude.clone(),
+            exclusive: asked.exclusive.unwrap_or(false),
+            memory_per_cpu: asked.memory_per_cpu,
+            array: asked.array.as_ref().map(|array| array.value.clone()),
+            depends: self.depends(),
+            begin: asked.begin,
+            mail: asked.mail.clone(),
+            licenses: asked.licenses.clone(),
+        }
+    }
+
+    /// The jobs that the dependencies mean. One that is met already needs no scheduler; one that cannot be met is an error.
+    fn depends(&mut self) -> Vec<PlannedDependency> {
+        let mut planned = Vec::new();
+        for Located { value, span } in &self.spec.resources.depends {
+            let fault = match self.facts.targets.get(&value.target) {
+                Some(TargetFacts::Jobs(job_ids)) => {
+                    planned.push(PlannedDependency { kind: value.kind, job_ids: job_ids.clone() });
+                    continue;
+                }
+                Some(TargetFacts::Over(state)) if is_met(value.kind, *state) => {
+                    self.decide("depends", "nothing to wait for", format!("`{value}`: that run is {state}"));
+                    continue;
+                }
+                Some(TargetFacts::Over(state)) => format!("`{value}` cannot come true: that run is {state}"),
+                Some(TargetFacts::Unknown) | None => {
+                    format!("`{value}`: there is no run or job `{}`", value.target)
+                }
+            };
+            let problem = Problem::at(span.clone(), format!("`resources.depends`: {fault}"));
+            self.problems.push(problem.hinted("`dlrun list` shows the runs"));
+        }
+        planned
+    }
+
+    fn nodes(&mut self, nodes: u32, local: bool) {
+        let why = if self.spec.resources.nodes.is_some() { JOB_FILE } else { "the default" };
+        self.decide("nodes", nodes.to_string(), why);
+        if let Some(asked) = self.spec.resources.nodes.as_ref().filter(|_| local && nodes > 1) {
+            let NodeCount(count) = asked.value;
+            self.problems.push(
+                Problem::at(
+                    asked.span.clone(),
+                    format!("`resources.nodes = {count}`, but a local job has one node"),
+                )
+                .hinted("submit to a cluster, or write `nodes = 1`"),
+            );
+        }
+    }
+
+    fn left_out(&mut self, what: &str, local: bool) {
+        let why = if local {
+            "not asked for; a local job may use all there is"
+        } else {
+            "not asked for; the site's default holds"
+        };
+        self.decide(what, "left out", why);
+    }
+
+    fn auto_or_left_out<T: Copy + std::fmt::Display>(
+        &mut self,
+        what: &str,
+        asked: Option<&Asked<T>>,
+        local: bool,
+    ) -> Option<T> {
+        match asked {
+            Some(Asked::Value(value)) => {
+                let why = match (what, local) {
+                    ("memory", true) => "the job file says so; a local job is not held to it",
+                    _ => JOB_FILE,
+                };
+                self.decide(what, value.to_string(), why);
+                Some(*value)
+            }
+            Some(Asked::Auto) => {
+                let why = "`auto` needs a performance model, and there is none yet; the site's default holds";
+                self.decide(what, "left out", why);
+                None
+            }
+            None => {
+                self.left_out(what, local);
+                None
+            }
+        }
+    }
+
+    fn or_default(&mut self, what: &str, asked: Option<&str>, default: Option<&str>) -> Option<String> {
+        if let Some(asked) = asked {
+            self.decide(what, asked, JOB_FILE);
+            return Some(asked.to_owned());
+        }
+        let default = default?;
+        let origin = self.settings.origin(&format!("defaults.{what}")).to_string();
+        self.decide(what, default, format!("{origin} says so"));
+        Some(default.to_owned())
+    }
+
+    /// Nothing is dropped in silence: options that only a cluster has are named.
+    fn name_what_local_lacks(&mut self) {
+        let asked = &self.spec.resources;
+        let lacks = [
+            ("queue", asked.queue.is_some()),
+            ("account", asked.account.is_some()),
+            ("qos", asked.qos.is_some()),
+            ("reservation", asked.reservation.is_some()),
+            ("constraint", asked.constraint.is_some()),
+            ("nodelist", asked.nodelist.is_some()),
+            ("exclude", asked.exclude.is_some()),
+            ("gpus_per_node", asked.gpus_per_node.is_some()),
+            ("exclusive", asked.exclusive.is_some()),
+            ("tasks_per_node", asked.tasks_per_node.is_some_and(|tasks| tasks > 1)),
+        ];
+        let named: Vec<&str> = lacks.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();
+        if !named.is_empty() {
+            self.warnings.push(format!("without effect on a local job: {}", named.join(", ")));
+        }
+    }
+}
+
+/// Says whether a run that is over fulfils a condition. `aftercorr` goes by elements, of which this knows nothing.
+fn is_met(kind: DependencyKind, state: JobState) -> bool {
+    let completed = state == JobState::Completed;
+    match kind {
+        DependencyKind::After | DependencyKind::AfterAny => true,
+        DependencyKind::AfterOk | DependencyKind::AfterCorr => completed,
+        DependencyKind::AfterNotOk => !completed,
+    }
+}
