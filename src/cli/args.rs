@@ -55,6 +55,9 @@ pub(crate) enum Verb {
     Cancel(Cancel),
     /// Tell what works here and what does not; exit code 78 where something fails
     Doctor,
+    /// Tell in dlrun's words what a scheduler printed
+    #[command(long_about = EXPLAIN)]
+    Explain(Explain),
     /// Show the settings
     Config(ConfigArgs),
     /// Print the completion script of a shell
@@ -89,6 +92,7 @@ impl Verb {
             Self::Wait(_) => "wait",
             Self::Cancel(_) => "cancel",
             Self::Doctor => "doctor",
+            Self::Explain(_) => "explain",
             Self::Config(_) => "config",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
@@ -230,6 +234,24 @@ pub(crate) struct Cancel {
     /// Runs: the beginning of an id, a name, a job id, or @1 for the latest
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<String>,
+}
+
+const EXPLAIN: &str = "Tell in dlrun's words what a scheduler printed
+
+Reads saved outputs: squeue, sacct and scontrol show job or node, sinfo, qstat, qstat -f and -x, pbsnodes, tracejob, PBS's \
+accounting log, in text, JSON or XML, and refusals of sbatch and qsub. Of a table without a head, name the columns.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The saved output; - is standard input
+    #[arg(default_value = "-", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// The columns of a table without a head, as the program calls them: JobID,State,ExitCode
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) columns: Vec<String>,
+    /// What stands between two columns
+    #[arg(long, value_name = "TEXT", default_value = "|")]
+    pub(crate) separator: String,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,9 @@
 
 pub mod local;
 pub mod script;
+pub mod seen;
 pub mod slurm;
+mod xml;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

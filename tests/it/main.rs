@@ -26,6 +26,7 @@ mod daemon_users;
 mod docs;
 mod example_job;
 mod exec;
+mod explain;
 mod forgotten;
 mod gpu;
 mod gpu_runs;

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod exec;
+pub(crate) mod explain;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod man;

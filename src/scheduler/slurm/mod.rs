@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
 use crate::command::{CommandError, Output, Tool, find};
-use crate::job::{JobId, SchedulerKind};
+use crate::job::{JobId, JobState, SchedulerKind};
 use crate::plan::Plan;
 use crate::record::QueueEntry;
 use crate::site::SiteModel;
@@ -98,6 +98,11 @@ impl Scheduler for Slurm {
     fn site(&self) -> Result<SiteModel, SchedulerError> {
         site::site(self)
     }
+}
+
+/// Slurm's word for a job's state in dlrun's words.
+pub(super) fn job_state(word: &str) -> JobState {
+    states::state(word)
 }
 
 /// Words by which Slurm's commands say that they never reached the controller, as seen in 22.05 to 26.05.

@@ -1,0 +1,127 @@
+//! `dlrun explain`: what a scheduler printed, in dlrun's words.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::cli::args::Explain;
+use crate::cli::error::{Error, Kind};
+use crate::cli::output::Output;
+use crate::cli::table::{rendered, table};
+use crate::scheduler::seen::{self, Columns, JobSeen, MAX_BYTES, NodeSeen, Printed, Seen};
+use crate::units::display_seconds;
+
+/// Runs the verb. It knows no state directory and asks no scheduler.
+pub(crate) fn run(output: Output, args: &Explain) -> Result<u8, Error> {
+    let text = read(&args.file)?;
+    // Blanks separate where the line holds no bar, so the default is no more than that.
+    let separator = Some(args.separator.as_str()).filter(|separator| *separator != "|");
+    let seen = seen::read(&text, Columns { names: &args.columns, separator }).ok_or_else(|| unknown(args))?;
+    let value = serde_json::to_value(&seen).map_err(|error| Error::new(Kind::Internal, error))?;
+    output.result("explain", &value, &to_text(&seen))?;
+    Ok(0)
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    let unreadable = |error: std::io::Error| {
+        Error::new(Kind::Missing, format!("cannot read `{}`: {error}", path.display()))
+    };
+    let source: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(File::open(path).map_err(unreadable)?)
+    };
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+    source.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() > MAX_BYTES {
+        let message = format!("`{}` is larger than {} MiB", path.display(), MAX_BYTES >> 20);
+        return Err(Error::new(Kind::Usage, message));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn unknown(args: &Explain) -> Error {
+    let error = Error::new(Kind::JobFile, format!("`{}` is no output that dlrun knows", args.file.display()));
+    if args.columns.is_empty() {
+        return error.hinted("of a table without a head, name its columns: --columns JobID,State,ExitCode");
+    }
+    error.hinted("the columns must name an id (JobID) or a node (NodeList), and a state (State)")
+}
+
+fn to_text(seen: &Seen) -> String {
+    let mut text = format!("{} of {}\n", seen.form, seen.scheduler);
+    if let Some(submitted) = &seen.submitted {
+        text.push_str(&format!("the job was taken: its id is {}\n", submitted.job_id));
+    }
+    if let Some(error) = &seen.error {
+        let later = if error.transient { " (it may succeed a little later)" } else { "" };
+        text.push_str(&format!("{}{later}: {}\n  {}\n", error.error_class, error.words, error.meaning));
+    }
+    if !seen.jobs.is_empty() {
+        text.push_str(&jobs(&seen.jobs));
+    }
+    if !seen.nodes.is_empty() {
+        text.push_str(&nodes(&seen.nodes));
+    }
+    text
+}
+
+fn jobs(jobs: &[JobSeen]) -> String {
+    let mut table = table();
+    table.set_header(["JOB", "NAME", "STATE", "SAID", "EXIT", "STARTED", "RAN", "NODES", "GPUS", "REASON"]);
+    for job in jobs {
+        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        table.add_row([
+            job.job_id.clone(),
+            job.name.clone().unwrap_or_else(|| "-".to_owned()),
+            job.state.clone(),
+            job.raw_state.clone(),
+            exit(job),
+            job.start.as_ref().map_or_else(|| "-".to_owned(), printed),
+            job.elapsed_s.map_or_else(|| "-".to_owned(), seconds),
+            number(job.nodes),
+            number(job.gpus),
+            job.reason.clone().unwrap_or_default(),
+        ]);
+    }
+    rendered(table)
+}
+
+fn exit(job: &JobSeen) -> String {
+    match (job.exit_code, job.signal.filter(|signal| *signal != 0)) {
+        (_, Some(signal)) => format!("signal {signal}"),
+        (Some(code), None) => code.to_string(),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+fn printed(moment: &Printed) -> String {
+    match moment {
+        Printed::Seconds(seconds) => seconds.to_string(),
+        Printed::Text(text) => text.clone(),
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // A run time of 285 million years is the first that would lose one.
+fn seconds(seconds: u64) -> String {
+    display_seconds(seconds as f64)
+}
+
+fn nodes(nodes: &[NodeSeen]) -> String {
+    let mut table = table();
+    table.set_header(["NODE", "STATE", "SAID", "CPUS", "GPUS", "IN USE", "REASON"]);
+    for node in nodes {
+        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        table.add_row([
+            node.name.clone(),
+            node.state.clone(),
+            node.raw_state.clone(),
+            number(node.cpus),
+            number(node.gpus_total),
+            number(node.gpus_used),
+            node.reason.clone().unwrap_or_default(),
+        ]);
+    }
+    rendered(table)
+}

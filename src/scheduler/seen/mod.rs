@@ -1,0 +1,195 @@
+//! What a scheduler printed, read back: saved outputs of `squeue`, `sacct`, `scontrol`, `sinfo`, `qstat`, `pbsnodes`,
+//! `tracejob`, of PBS's accounting, and refusals of `sbatch` and `qsub`.
+//!
+//! dlrun itself asks in the forms that say most; people have the others, in mails to a help desk and in logs of last week.
+//! `dlrun explain` tells them in dlrun's words. What a form does not state is `None`.
+
+mod field;
+mod pbs;
+mod pbs_json;
+mod pbs_log;
+mod pbs_xml;
+mod refusal;
+mod slurm_json;
+mod slurm_text;
+mod table;
+mod words;
+
+use serde::Serialize;
+
+use crate::job::JobState;
+
+/// The largest text that is read, in bytes.
+pub const MAX_BYTES: usize = 64 << 20;
+
+/// A moment as it was printed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Printed {
+    /// In Unix seconds.
+    Seconds(u64),
+    /// In words of the scheduler, in its own time zone.
+    Text(String),
+}
+
+/// A job as one output shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct JobSeen {
+    /// The scheduler's id; an element of an array as `ID_INDEX` (Slurm) or `ID[INDEX]` (PBS).
+    pub job_id: String,
+    /// The job's name.
+    pub name: Option<String>,
+    /// Its state in dlrun's words, and `held` for a job that waits for a person.
+    pub state: String,
+    /// Its state in the scheduler's words.
+    pub raw_state: String,
+    /// Why it waits or ended, in the scheduler's words.
+    pub reason: Option<String>,
+    /// Its exit code.
+    pub exit_code: Option<i64>,
+    /// The signal that ended it; 0 where the scheduler says that none did.
+    pub signal: Option<i64>,
+    /// When it started.
+    pub start: Option<Printed>,
+    /// When it ended; of a job that runs, when it would have to.
+    pub end: Option<Printed>,
+    /// How long it has run, in seconds.
+    pub elapsed_s: Option<u64>,
+    /// How many nodes it has or asks for.
+    pub nodes: Option<u64>,
+    /// Its nodes, as the scheduler writes them.
+    pub node_list: Option<String>,
+    /// How many GPUs it has or asks for, over all nodes.
+    pub gpus: Option<u64>,
+    /// Its time limit, in seconds.
+    pub time_limit_s: Option<u64>,
+    /// The array that it is an element of.
+    pub array_id: Option<String>,
+    /// The heterogeneous job that it is a part of, with its offset.
+    pub het_id: Option<String>,
+    /// How often it was started anew.
+    pub restarts: Option<u64>,
+}
+
+/// A node as one output shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct NodeSeen {
+    /// Its name.
+    pub name: String,
+    /// `idle`, `free`, `mixed`, `allocated`, `busy`, `draining`, `drained`, `down`, `offline`, or the scheduler's word in
+    /// small letters.
+    pub state: String,
+    /// The scheduler's words.
+    pub raw_state: String,
+    /// Its CPUs.
+    pub cpus: Option<u64>,
+    /// Its GPUs.
+    pub gpus_total: Option<u64>,
+    /// How many of them jobs have.
+    pub gpus_used: Option<u64>,
+    /// Why it is as it is.
+    pub reason: Option<String>,
+}
+
+/// A refusal or a failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RefusalSeen {
+    /// What kind: `unknown_job`, `controller_unavailable`, `invalid_partition`, `unknown_queue`, ...
+    pub error_class: &'static str,
+    /// True where the same may succeed a little later.
+    pub transient: bool,
+    /// What it means and what to do.
+    pub meaning: &'static str,
+    /// The line that says it.
+    pub words: String,
+}
+
+/// An output, read.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Seen {
+    /// Its form, such as `squeue --json`.
+    pub form: &'static str,
+    /// `slurm`, `torque`, `openpbs`, or `pbs` where it may be either.
+    pub scheduler: &'static str,
+    /// The jobs in it, in its order; steps belong to their job.
+    pub jobs: Vec<JobSeen>,
+    /// The nodes in it.
+    pub nodes: Vec<NodeSeen>,
+    /// Id and cluster of a job that was taken.
+    pub submitted: Option<SubmittedSeen>,
+    /// A refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<RefusalSeen>,
+}
+
+/// A job that was taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SubmittedSeen {
+    /// Its id.
+    pub job_id: String,
+    /// The cluster of a federation.
+    pub cluster: Option<String>,
+}
+
+/// What a reader is told of a table without a head.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Columns<'a> {
+    /// Their names, Slurm's or like them.
+    pub names: &'a [String],
+    /// What stands between two; `|` where nothing is said.
+    pub separator: Option<&'a str>,
+}
+
+/// Reads an output. `None` where it is none that is known.
+#[must_use]
+pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
+    let body = text.trim_start_matches('\u{feff}').trim();
+    if body.is_empty() {
+        return None;
+    }
+    if body.starts_with('{') {
+        return slurm_json::read(body).or_else(|| pbs_json::read(body));
+    }
+    if body.starts_with('<') {
+        return pbs_xml::read(body);
+    }
+    let readers: [fn(&str) -> Option<Seen>; 8] = [
+        slurm_text::scontrol_job,
+        slurm_text::scontrol_node,
+        pbs::qstat_full,
+        pbs::pbsnodes,
+        pbs_log::accounting,
+        pbs_log::tracejob,
+        pbs::qstat_table,
+        slurm_text::squeue,
+    ];
+    let known = readers.iter().find_map(|read| read(text));
+    known.or_else(|| table::read(text, columns)).or_else(|| submitted(body)).or_else(|| refused(body))
+}
+
+/// `Submitted batch job 7`, `7`, `7;cluster`, `7.server`.
+fn submitted(text: &str) -> Option<Seen> {
+    let line = text.lines().last()?.trim();
+    let id = line.strip_prefix("Submitted batch job ").unwrap_or(line);
+    let (id, cluster) = id.split_once([';', ' ']).map_or((id, None), |(id, cluster)| (id, Some(cluster)));
+    let is_pbs = id.contains('.');
+    let number = id.split(['.', '[']).next().unwrap_or_default();
+    let fits = id.chars().all(|c| c.is_ascii_alphanumeric() || "._-[]".contains(c));
+    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) || !fits {
+        return None;
+    }
+    let cluster = cluster.map(|cluster| cluster.trim_start_matches("on cluster ").to_owned());
+    let (form, scheduler) = if is_pbs { ("qsub", "pbs") } else { ("sbatch", "slurm") };
+    let submitted = Some(SubmittedSeen { job_id: id.to_owned(), cluster });
+    Some(Seen { form, scheduler, submitted, ..Seen::default() })
+}
+
+fn refused(text: &str) -> Option<Seen> {
+    let (scheduler, error) = refusal::classify(text)?;
+    Some(Seen { form: "refusal", scheduler, error: Some(error), ..Seen::default() })
+}
+
+/// A state in dlrun's words; a job that a person holds is told apart.
+fn state_word(state: JobState, held: bool) -> String {
+    if held && state == JobState::Pending { "held".to_owned() } else { state.as_str().to_owned() }
+}

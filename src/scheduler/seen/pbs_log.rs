@@ -1,0 +1,115 @@
+//! Records of PBS's accounting log, and `tracejob`.
+
+use super::field::{leading_number, moment, seconds};
+use super::pbs::host_count;
+use super::{JobSeen, Printed, Seen, state_word};
+use crate::job::JobState;
+
+/// `DATE TIME;E;ID;key=value key=value ..`, one job a line and event. The last event of a job is how it stands.
+pub(super) fn accounting(text: &str) -> Option<Seen> {
+    let mut jobs: Vec<JobSeen> = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let parts: Vec<&str> = line.splitn(4, ';').collect();
+        let [moment, event, id, rest] = parts[..] else { return None };
+        let is_date =
+            moment.len() == 19 && moment.matches('/').count() == 2 && moment.matches(':').count() == 2;
+        if !is_date || event.len() != 1 {
+            return None;
+        }
+        let Some(job) = event_of(event, id, rest) else { continue };
+        match jobs.iter_mut().find(|known| known.job_id == job.job_id) {
+            Some(known) => *known = job,
+            None => jobs.push(job),
+        }
+    }
+    (!jobs.is_empty()).then_some(Seen { form: "accounting", scheduler: "pbs", jobs, ..Seen::default() })
+}
+
+/// `Q` queued, `S` started, `E` ended, `D` deleted, `A` aborted, `R` waits anew (`pbs_server(8B)`, "Accounting").
+fn event_of(event: &str, id: &str, rest: &str) -> Option<JobSeen> {
+    let get = |key: &str| {
+        let pair = rest.split_whitespace().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
+        pair.filter(|value| !value.is_empty())
+    };
+    let exit_code = get("Exit_status").and_then(|code| code.parse::<i64>().ok());
+    let state = match (event, exit_code) {
+        ("Q" | "R", _) => JobState::Pending,
+        ("S" | "T" | "C", _) => JobState::Running,
+        ("D", _) | ("E", Some(271)) => JobState::Cancelled,
+        ("A", _) => JobState::Failed,
+        ("E", Some(0)) => JobState::Completed,
+        ("E", Some(-11 | -29)) => JobState::Timeout,
+        ("E", Some(_)) => JobState::Failed,
+        ("E", None) => JobState::Unknown,
+        _ => return None,
+    };
+    let hosts = get("exec_vnode").or_else(|| get("exec_host"));
+    Some(JobSeen {
+        job_id: id.to_owned(),
+        name: get("jobname").map(str::to_owned),
+        state: state_word(state, false),
+        raw_state: event.to_owned(),
+        exit_code,
+        signal: exit_code.filter(|code| *code > 256).map(|code| code - 256),
+        start: get("start").and_then(moment),
+        end: get("end").and_then(moment),
+        elapsed_s: get("resources_used.walltime").and_then(seconds),
+        nodes: get("Resource_List.nodect").and_then(leading_number).or_else(|| hosts.map(host_count)),
+        node_list: get("exec_host").or(hosts).map(str::to_owned),
+        gpus: get("Resource_List.ngpus").and_then(leading_number),
+        time_limit_s: get("Resource_List.walltime").and_then(seconds),
+        ..JobSeen::default()
+    })
+}
+
+/// `Job: ID`, then lines of `DATE TIME  DAEMON  TEXT`; a text that goes on is indented.
+pub(super) fn tracejob(text: &str) -> Option<Seen> {
+    let mut lines = text.lines().skip_while(|line| line.trim().is_empty());
+    let id = lines.next()?.strip_prefix("Job: ")?.trim();
+    let mut job = JobSeen {
+        job_id: id.to_owned(),
+        state: state_word(JobState::Pending, false),
+        raw_state: "Queued".to_owned(),
+        ..JobSeen::default()
+    };
+    for line in lines {
+        let Some((when, said)) = line.get(..19).and_then(iso).zip(line.get(19..)) else { continue };
+        let words = said.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
+        if words.starts_with("Job Run") {
+            job.state = state_word(JobState::Running, false);
+            "Run".clone_into(&mut job.raw_state);
+            job.start.get_or_insert(Printed::Text(when.clone()));
+        }
+        if let Some(code) = exit_status(&words) {
+            let state = match code {
+                0 => JobState::Completed,
+                -11 | -29 => JobState::Timeout,
+                271 => JobState::Cancelled,
+                _ => JobState::Failed,
+            };
+            (job.state, job.exit_code) = (state_word(state, false), Some(code));
+            job.signal = Some(code).filter(|code| *code > 256).map(|code| code - 256);
+            "Exit".clone_into(&mut job.raw_state);
+            job.end = Some(Printed::Text(when));
+        } else if words.starts_with("Job deleted") && job.exit_code.is_none() {
+            job.state = state_word(JobState::Cancelled, false);
+            "Deleted".clone_into(&mut job.raw_state);
+            job.end = Some(Printed::Text(when));
+        }
+    }
+    Some(Seen { form: "tracejob", scheduler: "pbs", jobs: vec![job], ..Seen::default() })
+}
+
+fn exit_status(words: &str) -> Option<i64> {
+    let rest = words.split("Exit_status=").nth(1)?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+/// `11/10/2013 12:52:40` as `2013-11-10T12:52:40`.
+fn iso(text: &str) -> Option<String> {
+    let (date, time) = text.split_once(' ')?;
+    let parts: Vec<&str> = date.split('/').collect();
+    let [month, day, year] = parts[..] else { return None };
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    (digits(month) && digits(day) && digits(year)).then(|| format!("{year}-{month}-{day}T{}", time.trim()))
+}

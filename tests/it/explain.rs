@@ -1,0 +1,141 @@
+//! Saved outputs of schedulers are read as their recorded truth says.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use dlrun::scheduler::seen::{self, Columns, Seen};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::support::TestEnv;
+
+/// A file of tests/fixtures, as text.
+fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The columns that Sonar asks `sacct` for (NordicHPC/sonar); the recorded command leaves them out.
+const SONAR: &str = "JobIDRaw,JobID,User,Account,State,Start,End,AveCPU,AveDiskRead,AveDiskWrite,AveRSS,AveVMSize,ElapsedRaw,ExitCode,Layout,MaxRSS,MaxVMSize,MinCPU,ReqCPUS,ReqMem,ReqNodes,Reservation,Submit,Suspended,SystemCPU,TimelimitRaw,UserCPU,NodeList,Partition,AllocTRES,Priority,JobName";
+
+/// The recorded outputs with what they are.
+fn index() -> Vec<Value> {
+    serde_json::from_str(&fixture("scheduler/index.json")).expect("JSON")
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn read(item: &Value) -> Seen {
+    let file = item["file"].as_str().expect("a name");
+    let names = texts(&item["truth"]["columns"]);
+    // `sinfo` was asked for columns that its command line names.
+    let asked = item["command"].as_str().and_then(|command| command.split("-O \"").nth(1)?.split('"').next());
+    let names = match asked {
+        Some(asked) if names.is_empty() => asked.split(',').map(str::to_owned).collect(),
+        _ => names,
+    };
+    let is_sonar = file == "sacct-sonar-a.txt";
+    let names = if is_sonar { SONAR.split(',').map(str::to_owned).collect() } else { names };
+    let columns = Columns { names: &names, separator: item["truth"]["separator"].as_str() };
+    seen::read(&fixture(&format!("scheduler/{file}")), columns)
+        .unwrap_or_else(|| panic!("{file} is not known"))
+}
+
+/// What is stated must be found; where the truth has nothing, nothing is asked for.
+fn holds(file: &str, truth: &Value, found: &Value) -> Vec<String> {
+    let keys = truth
+        .as_object()
+        .expect("an object")
+        .iter()
+        .filter(|(key, value)| *key != "note" && !value.is_null());
+    let wrong = keys.filter(|(key, value)| found.get(key) != Some(value));
+    wrong.map(|(key, value)| format!("{file}: {key} is {value}, not {}", found[key])).collect()
+}
+
+#[test]
+fn recorded_outputs_say_what_they_said() {
+    let mut faults = Vec::new();
+    let mut checked = BTreeMap::new();
+    for item in index() {
+        let file = item["file"].as_str().expect("a name").to_owned();
+        let seen = serde_json::to_value(read(&item)).expect("JSON");
+        for list in ["jobs", "nodes"] {
+            let (truth, found) = (item["truth"][list].as_array(), seen[list].as_array());
+            let (Some(truth), Some(found)) = (truth, found) else { continue };
+            if truth.len() != found.len() {
+                faults.push(format!("{file}: {} {list}, not {}", truth.len(), found.len()));
+            }
+            for (truth, found) in truth.iter().zip(found) {
+                faults.extend(holds(&file, truth, found));
+                *checked.entry(list).or_insert(0) += 1;
+            }
+        }
+        let class = item["truth"].get("error_class");
+        if let Some(class) = class {
+            faults.extend(
+                (seen["error"]["error_class"] != *class).then(|| format!("{file}: {}", seen["error"])),
+            );
+            let transient = &item["truth"]["transient"];
+            faults.extend((seen["error"]["transient"] != *transient).then(|| format!("{file}: transient")));
+            *checked.entry("errors").or_insert(0) += 1;
+        }
+        if item["kind"] == "submit-ok" {
+            faults.extend(holds(&file, &item["truth"], &seen["submitted"]));
+            *checked.entry("submitted").or_insert(0) += 1;
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+    assert!(checked["jobs"] >= 30 && checked["nodes"] >= 7 && checked["errors"] >= 9, "{checked:?}");
+}
+
+#[test]
+fn a_saved_output_is_told_in_our_words() {
+    let env = TestEnv::new();
+    let path = |name: &str| {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/fixtures/scheduler")
+            .join(name)
+            .display()
+            .to_string()
+    };
+    let _ = env
+        .dlrun(["explain", &path("sacct-oom-truncated.txt")])
+        .run()
+        .code(0)
+        .says("out_of_memory")
+        .says("signal 125");
+    let json = env.dlrun(["explain", "--json", &path("torque-pbsnodes-xml.xml")]).run().code(0).result();
+    assert_eq!(json["nodes"][1]["reason"], "bad fan <1>");
+    let _ = env
+        .dlrun(["explain", &path("squeue-error-timeout.txt")])
+        .run()
+        .code(0)
+        .says("controller_unavailable");
+    let headless = path("sacct-xdmod-a.txt");
+    let columns = ["explain", "--columns", "JobID,State", "--separator", "|", &headless];
+    let _ = env.dlrun(columns).run().code(0).says("4103947");
+    let nonsense = env.write("nonsense.txt", "once upon a time\n");
+    let _ = env.dlrun(["explain", &nonsense.display().to_string()]).run().code(65).warns("--columns");
+    let _ = env.dlrun(["explain", "/no/such/file"]).run().code(66).warns("/no/such/file");
+}
+
+proptest! {
+    #[test]
+    fn no_text_is_too_strange(text in "\\PC{0,200}") {
+        let _ = seen::read(&text, Columns::default());
+    }
+
+    #[test]
+    fn no_piece_of_a_recorded_output_is_too_strange(which in 0..35_usize, from in 0.0..1.0_f64, length in 0..2000_usize) {
+        let items = index();
+        let file = items[which % items.len()]["file"].as_str().expect("a name").to_owned();
+        let text = fixture(&format!("scheduler/{file}"));
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+        let start = (text.len() as f64 * from) as usize;
+        let piece: String = text.chars().skip(start).take(length).collect();
+        let _ = seen::read(&piece, Columns::default());
+    }
+}
