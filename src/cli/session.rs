@@ -45,8 +45,11 @@ impl Session {
     pub(crate) fn open(global: &Global, scheduler: Option<&str>) -> Result<Self, Error> {
         let output = Output::new(global.json);
         let mut fragments = Vec::new();
-        for path in config_files() {
+        for path in site_files() {
             fragments.extend(read_fragment(&path, &output)?);
+        }
+        if let Some(path) = base_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("dlrun/dlrun.toml")) {
+            fragments.extend(read_fragment(&path, &output)?.map(Fragment::of_user));
         }
         fragments.push(Fragment::from_environment(variable));
         fragments.push(flags(global, scheduler)?);
@@ -137,8 +140,8 @@ fn flags(global: &Global, scheduler: Option<&str>) -> Result<Fragment, Error> {
     Ok(fragment)
 }
 
-/// Site file, site drop-ins by name, user file.
-fn config_files() -> Vec<PathBuf> {
+/// Site file, site drop-ins by name.
+fn site_files() -> Vec<PathBuf> {
     let site = Path::new(SITE_DIR);
     let mut files = vec![site.join("dlrun.toml")];
     if let Ok(entries) = fs::read_dir(site.join("conf.d")) {
@@ -147,7 +150,6 @@ fn config_files() -> Vec<PathBuf> {
         dropped.sort();
         files.extend(dropped);
     }
-    files.extend(base_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("dlrun/dlrun.toml")));
     files
 }
 

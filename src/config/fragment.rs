@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{DAEMON_KEYS, KEYS, Key, Kind, Value};
+use super::tables::{self, Owner, Tables};
 use crate::diagnostic::{Problem, nearest};
 
 /// Where a value comes from.
@@ -63,6 +64,10 @@ pub struct Entry {
 pub struct Fragment {
     /// What it sets.
     pub entries: Vec<Entry>,
+    /// The site's tables in it.
+    pub tables: Tables,
+    /// Whose it is.
+    pub owner: Owner,
     /// What it sets to something impossible: these stop the command.
     pub errors: Vec<Problem>,
     /// Keys that no version so far knows: named, then ignored, since a site's file may serve several versions.
@@ -74,6 +79,14 @@ impl Fragment {
     #[must_use]
     pub fn from_toml(path: &Path, text: &str) -> Self {
         Self::read(&KEYS, path, text)
+    }
+
+    /// The same as the user's own, whose rules stand beside the site's and replace none of them.
+    #[must_use]
+    pub fn of_user(mut self) -> Self {
+        self.owner = Owner::User;
+        self.tables.give_to_user();
+        self
     }
 
     /// Reads the text of a `dlrund.toml`. An unknown key is an error: a daemon that passes over a misspelt limit is worse
@@ -101,6 +114,10 @@ impl Fragment {
     fn read_table(&mut self, source: &Source<'_>, prefix: &str, table: &DeTable<'_>) {
         for (key, value) in table {
             let name = format!("{prefix}{}", key.get_ref());
+            if source.keys != DAEMON_KEYS && tables::is_table(&name) {
+                tables::read(&mut self.tables, &name, value, (source.path, source.text), &mut self.errors);
+                continue;
+            }
             if let Some(inner) = value.get_ref().as_table()
                 && source.sections().any(|section| section == name)
             {
@@ -165,7 +182,7 @@ impl Source<'_> {
         };
         let problem = Problem::at(span, format!("unknown setting `{name}`{ignored}"));
         let guess = if is_table {
-            nearest(name, self.sections())
+            nearest(name, self.sections().chain(tables::TABLES.into_iter().filter(|_| !is_daemon)))
         } else {
             nearest(name, self.keys.iter().map(|key| key.name))
         };

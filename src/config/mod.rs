@@ -9,10 +9,16 @@ mod daemon;
 mod fragment;
 mod keys;
 mod settings;
+mod tables;
 mod values;
+mod version;
 
 pub use daemon::DaemonSettings;
 pub use fragment::{Entry, Fragment, Origin};
 pub use keys::{DAEMON_KEYS, KEYS, Key, Kind, Value};
 pub use settings::{ConfigError, Defaults, Settings};
+pub use tables::{
+    Condition, GpuTable, House, HouseRule, Owner, QueueTable, Rule, StorageTable, Subject, Tables, Wanted,
+};
 pub use values::Setting;
+pub use version::VersionRange;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::fragment::{Fragment, Origin};
 use super::keys::{KEYS, Value};
+use super::tables::Tables;
 use super::values::{Setting, Values};
 use crate::job::SchedulerKind;
 
@@ -28,6 +29,7 @@ pub struct Defaults {
 pub struct Settings {
     values: Values,
     state_dir: PathBuf,
+    tables: Tables,
 }
 
 impl Settings {
@@ -46,7 +48,11 @@ impl Settings {
         if values.path("python.env_dir").is_none() {
             values.set("python.env_dir", Some(Value::Path(state_dir.join("python"))), Origin::Default);
         }
-        Ok(Self { values, state_dir })
+        let mut tables = Tables::default();
+        for fragment in fragments {
+            tables.lay_over(&fragment.tables, fragment.owner);
+        }
+        Ok(Self { values, state_dir, tables })
     }
 
     /// Every setting, in the order of [`KEYS`].
@@ -59,6 +65,12 @@ impl Settings {
     #[must_use]
     pub fn origin(&self, name: &str) -> &Origin {
         self.values.origin(name)
+    }
+
+    /// The site's tables: rules, storage, kinds of GPUs, house rules, queues.
+    #[must_use]
+    pub fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// Where the records of runs lie.

@@ -1,5 +1,7 @@
-//! Typed access to one TOML table that collects every fault instead of stopping at the first.
+//! Typed access to one TOML table that collects every fault instead of stopping at the first. The tables of the
+//! configuration are read with it too.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use toml::Spanned;
@@ -9,12 +11,12 @@ use super::spec::Located;
 use crate::diagnostic::{Problem, nearest};
 
 /// Keys that a later version will know, with the feature they belong to: refused by name, never ignored.
-pub(super) type LaterKeys = &'static [(&'static str, &'static str)];
+pub(crate) type LaterKeys = &'static [(&'static str, &'static str)];
 
 /// One table of the job file while it is read.
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     /// Its name with the dot behind it (`resources.`), empty at the top level.
-    prefix: &'static str,
+    prefix: Cow<'static, str>,
     table: &'a DeTable<'a>,
     later: LaterKeys,
     asked: Vec<&'static str>,
@@ -24,13 +26,18 @@ pub(super) struct Fields<'a> {
 type Value<'a> = &'a Spanned<DeValue<'a>>;
 
 impl<'a> Fields<'a> {
-    pub(super) fn new(
-        prefix: &'static str,
+    pub(crate) fn new(
+        prefix: impl Into<Cow<'static, str>>,
         table: &'a DeTable<'a>,
         later: LaterKeys,
         problems: &'a mut Vec<Problem>,
     ) -> Self {
-        Self { prefix, table, later, asked: Vec::new(), problems }
+        Self { prefix: prefix.into(), table, later, asked: Vec::new(), problems }
+    }
+
+    /// What stands before its keys: `resources.`.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// The value of `key`, which is thereby known.
@@ -40,7 +47,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Says whether the key stands in the table, faulty or not.
-    pub(super) fn holds(&self, key: &str) -> bool {
+    pub(crate) fn holds(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
@@ -50,12 +57,12 @@ impl<'a> Fields<'a> {
     }
 
     /// Says whether the key holds a list.
-    pub(super) fn is_list(&self, key: &str) -> bool {
+    pub(crate) fn is_list(&self, key: &str) -> bool {
         self.table.get(key).is_some_and(|value| value.get_ref().is_array())
     }
 
     /// Reports a fault.
-    pub(super) fn problem(&mut self, problem: Problem) {
+    pub(crate) fn problem(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
 
@@ -74,7 +81,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Text without NUL.
-    pub(super) fn text(&mut self, key: &'static str) -> Option<Located<String>> {
+    pub(crate) fn text(&mut self, key: &'static str) -> Option<Located<String>> {
         let value = self.value(key)?;
         self.text_of(key, value)
     }
@@ -93,7 +100,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Text that `read` turns into a value; its error becomes the problem.
-    pub(super) fn parsed<T, E: std::fmt::Display>(
+    pub(crate) fn parsed<T, E: std::fmt::Display>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&str) -> Result<T, E>,
@@ -109,7 +116,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A word out of `words`; words that belong to a later version are refused by their feature.
-    pub(super) fn word<T>(
+    pub(crate) fn word<T>(
         &mut self,
         key: &'static str,
         words: &[(&'static str, T)],
@@ -142,7 +149,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A whole number from `range`; underscores as TOML has them.
-    pub(super) fn number(&mut self, key: &'static str, range: Range<u64>) -> Option<Located<u64>> {
+    pub(crate) fn number(&mut self, key: &'static str, range: Range<u64>) -> Option<Located<u64>> {
         let value = self.value(key)?;
         let Some(integer) = value.get_ref().as_integer() else {
             self.wrong_type(key, value, "a whole number");
@@ -159,12 +166,12 @@ impl<'a> Fields<'a> {
     }
 
     /// A whole number that fits 32 bits, at least 1.
-    pub(super) fn count(&mut self, key: &'static str, limit: u32) -> Option<Located<u32>> {
+    pub(crate) fn count(&mut self, key: &'static str, limit: u32) -> Option<Located<u32>> {
         let number = self.number(key, 1..u64::from(limit) + 1)?;
         Some(Located { value: u32::try_from(number.value).ok()?, span: number.span })
     }
 
-    pub(super) fn boolean(&mut self, key: &'static str) -> Option<bool> {
+    pub(crate) fn boolean(&mut self, key: &'static str) -> Option<bool> {
         let value = self.value(key)?;
         let boolean = value.get_ref().as_bool();
         if boolean.is_none() {
@@ -174,7 +181,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A list of texts; `None` where the key is absent or faulty.
-    pub(super) fn texts(&mut self, key: &'static str) -> Option<Located<Vec<Located<String>>>> {
+    pub(crate) fn texts(&mut self, key: &'static str) -> Option<Located<Vec<Located<String>>>> {
         let value = self.value(key)?;
         let Some(list) = value.get_ref().as_array() else {
             self.wrong_type(key, value, "a list of texts, such as [\"a\", \"b\"]");
@@ -186,8 +193,28 @@ impl<'a> Fields<'a> {
         Some(Located { value: items?, span: value.span() })
     }
 
+    /// A list of lists of texts.
+    pub(crate) fn lists_of_texts(&mut self, key: &'static str) -> Option<Vec<Located<Vec<Located<String>>>>> {
+        let value = self.value(key)?;
+        let lists: Option<Vec<_>> = value.get_ref().as_array().and_then(|lists| {
+            lists.iter().map(|list| Some((list.get_ref().as_array()?, list.span()))).collect()
+        });
+        let Some(lists) = lists else {
+            self.wrong_type(key, value, "a list of lists, such as [[\"mkdir\", \"-p\", \"a\"]]");
+            return None;
+        };
+        let mut read = Vec::new();
+        for (at, (list, span)) in lists.into_iter().enumerate() {
+            let item = |item| self.text_of(&format!("{key}[{at}]"), item);
+            let items: Vec<_> = list.iter().map(item).collect();
+            let items: Option<Vec<_>> = items.into_iter().collect();
+            read.extend(items.map(|value| Located { value, span }));
+        }
+        Some(read)
+    }
+
     /// A table of texts: names with their spans, and values.
-    pub(super) fn text_table(&mut self, key: &'static str) -> Vec<(Located<String>, String)> {
+    pub(crate) fn text_table(&mut self, key: &'static str) -> Vec<(Located<String>, String)> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let Some(table) = value.get_ref().as_table() else {
             self.wrong_type(key, value, "a table, such as { NAME = \"value\" }");
@@ -206,7 +233,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A sub-table of this table.
-    pub(super) fn table(&mut self, key: &'static str) -> Option<Located<&'a DeTable<'a>>> {
+    pub(crate) fn table(&mut self, key: &'static str) -> Option<Located<&'a DeTable<'a>>> {
         let value = self.value(key)?;
         let table = value.get_ref().as_table();
         if table.is_none() {
@@ -227,7 +254,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Reports every key that nobody asked for.
-    pub(super) fn finish(self) {
+    pub(crate) fn finish(self) {
         for (key, _) in self.table {
             let name: &str = key.get_ref();
             if self.asked.contains(&name) {

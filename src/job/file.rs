@@ -238,16 +238,17 @@ fn is_reserved(name: &str) -> bool {
     RESERVED_ENV.contains(&name) || begins("DLRUN_") || begins("dlrun_") || begins("BASH")
 }
 
-fn read_env(fields: &mut Fields<'_>) -> Vec<EnvVar> {
+/// The table `env`.
+pub(crate) fn read_env(fields: &mut Fields<'_>) -> Vec<EnvVar> {
     let entries = fields.text_table("env");
+    let key = format!("{}env", fields.prefix());
     let mut env = Vec::new();
     for (name, value) in entries {
         if !is_variable_name(&name.value) {
-            let message =
-                format!("`run.env`: {:?} is not a variable name (letters, digits, `_`)", name.value);
+            let message = format!("`{key}`: {:?} is not a variable name (letters, digits, `_`)", name.value);
             fields.problem(Problem::at(name.span, message));
         } else if is_reserved(&name.value) {
-            let message = format!("`run.env`: `{}` is reserved and cannot be set", name.value);
+            let message = format!("`{key}`: `{}` is reserved and cannot be set", name.value);
             let hint = "bash or dlrun keeps it for itself; choose another name, or set it in a script that `run.script` names";
             fields.problem(Problem::at(name.span, message).hinted(hint));
         } else {
@@ -257,13 +258,14 @@ fn read_env(fields: &mut Fields<'_>) -> Vec<EnvVar> {
     env
 }
 
-fn read_modules(fields: &mut Fields<'_>) -> Vec<String> {
+/// The list `modules`.
+pub(crate) fn read_modules(fields: &mut Fields<'_>) -> Vec<String> {
     let Some(modules) = fields.texts("modules") else { return Vec::new() };
     let mut names = Vec::new();
     for module in modules.value {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-/:@=~".contains(c);
         if module.value.is_empty() || module.value.starts_with('-') || !module.value.chars().all(allowed) {
-            let message = format!("`run.modules`: {:?} is not a module name", module.value);
+            let message = format!("`{}modules`: {:?} is not a module name", fields.prefix(), module.value);
             fields.problem(Problem::at(module.span, message));
         } else {
             names.push(module.value);
@@ -283,18 +285,20 @@ fn read_scheduler(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Scheduler
 }
 
 /// Options handed through: each begins with `-` and stays on its line.
-fn option_lines(fields: &mut Fields<'_>, key: &'static str) -> Vec<Located<String>> {
+pub(crate) fn option_lines(fields: &mut Fields<'_>, key: &'static str) -> Vec<Located<String>> {
     let Some(lines) = fields.texts(key) else { return Vec::new() };
     let mut options = Vec::new();
     for line in lines.value {
         if line.value.chars().any(char::is_control) {
-            let message = format!("`scheduler.{key}` must not contain line breaks or control characters");
+            let prefix = fields.prefix();
+            let message = format!("`{prefix}{key}` must not contain line breaks or control characters");
             fields.problem(Problem::at(line.span, message));
         } else if line.value.starts_with('-') && line.value.len() > 1 {
             options.push(line);
         } else {
+            let prefix = fields.prefix();
             let message =
-                format!("`scheduler.{key}`: {:?} is not an option such as `--comment=paper`", line.value);
+                format!("`{prefix}{key}`: {:?} is not an option such as `--comment=paper`", line.value);
             fields.problem(Problem::at(line.span, message));
         }
     }

@@ -17,9 +17,13 @@ mod state;
 pub use array::{ArrayError, ArraySpec, IndexRange, MAX_ELEMENTS};
 pub use begin::Begin;
 pub use depend::{Dependency, DependencyKind};
+pub(crate) use fields::Fields;
 pub use file::{MAX_JOB_FILE_BYTES, parse};
+pub(crate) use file::{option_lines, read_env, read_modules};
 pub use id::{JobId, RunId, RunIdError, name_problem};
 pub use mail::{Mail, MailEvent, address_problem};
+pub use resources::RESOURCE_KEYS;
+pub(crate) use resources::option_text;
 pub use spec::{
     Asked, Build, Command, EnvVar, Framework, Image, Inherit, JobSpec, Launcher, Located, NodeCount,
     Resources, Run, SchedulerKind, SchedulerSection, StorageClass, TimingPattern, Workload,

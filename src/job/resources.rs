@@ -57,14 +57,14 @@ pub(super) fn read_resources(table: &DeTable<'_>, problems: &mut Vec<Problem>) -
 fn spans(table: &DeTable<'_>) -> BTreeMap<&'static str, Range<usize>> {
     let spans = table.iter().filter_map(|(key, value)| {
         let name: &str = key.get_ref();
-        let known = KEYS.iter().find(|known| **known == name)?;
+        let known = RESOURCE_KEYS.iter().find(|known| **known == name)?;
         Some((*known, value.span()))
     });
     spans.collect()
 }
 
 /// The keys of `[resources]`.
-const KEYS: [&str; 20] = [
+pub const RESOURCE_KEYS: [&str; 20] = [
     "nodes",
     "tasks_per_node",
     "cpus_per_task",
@@ -114,7 +114,7 @@ fn read_gpus(fields: &mut Fields<'_>) -> Option<String> {
 }
 
 /// Text that stands in a directive: no blanks, quotes, comments or control characters, which would end or split it.
-fn option_text(fields: &mut Fields<'_>, key: &'static str) -> Option<String> {
+pub(crate) fn option_text(fields: &mut Fields<'_>, key: &'static str) -> Option<String> {
     let text = fields.parsed(key, |text| {
         let allowed = |c: char| c.is_alphanumeric() || "._+-:/@,=&|*[]()!".contains(c);
         match text.chars().find(|c| !allowed(*c)) {

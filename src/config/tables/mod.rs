@@ -1,0 +1,426 @@
+//! Tables of the site: its name, rules, storage, kinds of GPUs, house rules, queues.
+//!
+//! They stand in the same files as the settings. A later file's entry replaces an earlier one of the same name, but what a
+//! user's own file says of rules and house rules is added to the site's and replaces nothing.
+
+mod read;
+
+pub(super) use read::{TABLES, is_table, read};
+
+use super::fragment::Origin;
+use super::version::VersionRange;
+use crate::job::{EnvVar, StorageClass};
+use crate::units::Walltime;
+
+/// Whose file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Owner {
+    /// The site's.
+    #[default]
+    Site,
+    /// The user's own.
+    User,
+}
+
+/// All tables.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tables {
+    /// `[site] name`, which rules may go by.
+    pub site: Option<String>,
+    /// `[[rules]]`, in their order.
+    pub rules: Vec<Rule>,
+    /// `[storage.NAME]`.
+    pub storage: Vec<StorageTable>,
+    /// `[gpus]`.
+    pub gpus: Vec<GpuTable>,
+    /// `[house]`.
+    pub house: House,
+    /// `[queues.NAME]`: what is said of queues in place of the scheduler.
+    pub queues: Vec<QueueTable>,
+}
+
+/// One of `[[rules]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Its name.
+    pub name: String,
+    /// Where it begins.
+    pub origin: Origin,
+    /// Whose it is.
+    pub owner: Owner,
+    /// `when`: all of it must hold; empty: always.
+    pub when: Vec<Condition>,
+    /// `set.env`.
+    pub env: Vec<EnvVar>,
+    /// `set.modules`.
+    pub modules: Vec<String>,
+    /// `set.prologue`: argument vectors.
+    pub prologue: Vec<Vec<String>>,
+    /// `set.epilogue`: argument vectors.
+    pub epilogue: Vec<Vec<String>>,
+    /// `set.directives`.
+    pub directives: Vec<String>,
+    /// `set.arguments`.
+    pub arguments: Vec<String>,
+}
+
+/// What a condition is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// `[site] name`.
+    Site,
+    /// The queue that the job goes to.
+    Queue,
+    /// `[framework] name`.
+    Framework,
+    /// `[framework] version`.
+    Version,
+    /// `[framework] compiler`.
+    Compiler,
+    /// `none`, `nvidia` for any GPU, or the type of GPU.
+    Accelerator,
+    /// The class of the storage that was chosen.
+    Storage,
+    /// Who takes the job.
+    Scheduler,
+}
+
+impl Subject {
+    /// The keys of `when`.
+    pub const KEYS: [(&'static str, Self); 8] = [
+        ("site", Self::Site),
+        ("queue", Self::Queue),
+        ("framework", Self::Framework),
+        ("version", Self::Version),
+        ("compiler", Self::Compiler),
+        ("accelerator", Self::Accelerator),
+        ("storage", Self::Storage),
+        ("scheduler", Self::Scheduler),
+    ];
+
+    /// The key.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        Self::KEYS.iter().find(|(_, subject)| *subject == self).map_or("", |(key, _)| key)
+    }
+}
+
+/// One condition of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    /// What it is about.
+    pub subject: Subject,
+    /// It holds where one of these fits.
+    pub any_of: Vec<Wanted>,
+}
+
+/// What a condition asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// This word.
+    Word(String),
+    /// A version in this range.
+    Version(VersionRange),
+}
+
+/// `[storage.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StorageTable {
+    /// NAME.
+    pub name: String,
+    /// Where it stands.
+    pub origin: Origin,
+    /// Absolute; `$NAME` stands for a variable of the job.
+    pub path: String,
+    /// How quick it is.
+    pub class: StorageClass,
+    /// Queues whose nodes have it; empty: all.
+    pub queues: Vec<String>,
+}
+
+/// A type of GPU, a key of `[gpus]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuTable {
+    /// The type, as job files name it.
+    pub kind: String,
+    /// Where it stands.
+    pub origin: Origin,
+    /// Queue whose nodes have it.
+    pub queue: Option<String>,
+    /// Node feature of those nodes.
+    pub constraint: Option<String>,
+    /// CPUs that go with each.
+    pub cores_per_gpu: Option<u32>,
+    /// False where the scheduler knows no types of GPUs, so that the type must not be asked for.
+    pub typed: bool,
+}
+
+/// `[house]`: the site's rules for all jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct House {
+    /// CPUs that go with each GPU.
+    pub cores_per_gpu: Option<(u32, Origin)>,
+    /// Keys of `[resources]` that jobs must not hold.
+    pub forbid: Vec<HouseRule>,
+    /// Keys of `[resources]` that jobs must hold.
+    pub require: Vec<HouseRule>,
+    /// Steps before the command of each job, argument vectors.
+    pub prologue: Vec<(Vec<String>, Origin)>,
+}
+
+/// A key of `[resources]` that is forbidden or required.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HouseRule {
+    /// The key.
+    pub key: &'static str,
+    /// The site's reason.
+    pub reason: Option<String>,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+/// `[queues.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueTable {
+    /// NAME.
+    pub name: String,
+    /// Where it stands.
+    pub origin: Origin,
+    /// Whether jobs go to it which name none; `None`: as the scheduler says, and so below.
+    pub is_default: Option<bool>,
+    /// The longest time limit.
+    pub max_walltime: Option<Walltime>,
+    /// The time limit of jobs that name none.
+    pub default_walltime: Option<Walltime>,
+    /// The fewest nodes of a job.
+    pub min_nodes: Option<u32>,
+    /// The most nodes of a job.
+    pub max_nodes: Option<u32>,
+    /// Accounts that may use it.
+    pub accounts: Option<Vec<String>>,
+}
+
+impl Tables {
+    /// Marks everything as the user's own.
+    pub(super) fn give_to_user(&mut self) {
+        self.rules.iter_mut().for_each(|rule| rule.owner = Owner::User);
+    }
+
+    /// Lays the tables of a later file over these.
+    pub(super) fn lay_over(&mut self, later: &Self, owner: Owner) {
+        self.site = later.site.clone().or(self.site.take());
+        for rule in &later.rules {
+            let same = |known: &&mut Rule| known.name == rule.name && known.owner == rule.owner;
+            match self.rules.iter_mut().find(same) {
+                Some(known) => *known = rule.clone(),
+                None => self.rules.push(rule.clone()),
+            }
+        }
+        replace(&mut self.storage, &later.storage, |table| &table.name);
+        replace(&mut self.gpus, &later.gpus, |table| &table.kind);
+        replace(&mut self.queues, &later.queues, |table| &table.name);
+        self.house.lay_over(&later.house, owner);
+    }
+}
+
+impl House {
+    fn lay_over(&mut self, later: &Self, owner: Owner) {
+        match owner {
+            Owner::Site => {
+                self.cores_per_gpu = later.cores_per_gpu.clone().or(self.cores_per_gpu.take());
+                replace(&mut self.forbid, &later.forbid, |rule| rule.key);
+                replace(&mut self.require, &later.require, |rule| rule.key);
+            }
+            Owner::User => {
+                self.cores_per_gpu = self.cores_per_gpu.take().or(later.cores_per_gpu.clone());
+                add(&mut self.forbid, &later.forbid);
+                add(&mut self.require, &later.require);
+            }
+        }
+        self.prologue.extend(later.prologue.iter().cloned());
+    }
+}
+
+/// Takes those of `later` whose key has no rule yet.
+fn add(rules: &mut Vec<HouseRule>, later: &[HouseRule]) {
+    for rule in later {
+        if rules.iter().all(|known| known.key != rule.key) {
+            rules.push(rule.clone());
+        }
+    }
+}
+
+/// Takes each of `later` in place of the one of its name, else behind the others.
+fn replace<T: Clone>(tables: &mut Vec<T>, later: &[T], name: impl Fn(&T) -> &str) {
+    for table in later {
+        match tables.iter_mut().find(|known| name(known) == name(table)) {
+            Some(known) => *known = table.clone(),
+            None => tables.push(table.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::{Defaults, Fragment, Settings};
+
+    const SITE: &str = r#"
+[site]
+name = "iris"
+
+[[rules]]
+name = "xla"
+when = { framework = "TensorFlow", version = [">=2.1, <3", "1.15"], accelerator = ["v100", "a100"] }
+set = { env = { TF_XLA_FLAGS = "--tf_xla_auto_jit=2" }, prologue = [["mkdir", "-p", "it's $HERE"]] }
+
+[[rules]]
+name = "always"
+set = { modules = ["gcc/12"], epilogue = [["rm", "-rf", "x"]], directives = ["--comment=a"], arguments = ["-H"] }
+
+[storage.scratch]
+path = "/scratch/$USER"
+class = "ssd"
+queues = ["gpu"]
+
+[gpus]
+v100 = { queue = "gpu", cores_per_gpu = 7, constraint = "volta", typed = false }
+a100 = {}
+
+[house]
+cores_per_gpu = 7
+forbid = { memory = "memory goes by cores here" }
+require = ["account"]
+prologue = [["module", "purge"]]
+
+[queues.gpu]
+max_walltime = "2d"
+max_nodes = 4
+default = true
+accounts = ["p1"]
+"#;
+
+    fn read(path: &str, text: &str) -> Fragment {
+        Fragment::from_toml(Path::new(path), text)
+    }
+
+    fn merged(fragments: &[Fragment]) -> Tables {
+        for fragment in fragments {
+            assert!(fragment.errors.is_empty() && fragment.unknown.is_empty(), "{fragment:#?}");
+        }
+        let defaults = Defaults { state_dir: Some("/s".into()) };
+        Settings::merge(&defaults, fragments).expect("settings").tables().clone()
+    }
+
+    /// The only fault of a file, with its line.
+    fn fault(text: &str) -> (usize, String) {
+        let fragment = read("/c.toml", text);
+        assert_eq!((fragment.errors.len(), fragment.unknown.len()), (1, 0), "{fragment:#?}");
+        let problem = &fragment.errors[0];
+        let hint = problem.hint.clone().unwrap_or_default();
+        (problem.position(text).expect("a place").0, format!("{} [{hint}]", problem.message))
+    }
+
+    #[test]
+    fn every_table_is_read_with_its_place() {
+        let tables = merged(&[read("/etc/dlrun/dlrun.toml", SITE)]);
+        assert_eq!(tables.site.as_deref(), Some("iris"));
+        let [xla, always] = &tables.rules[..] else { panic!("{tables:#?}") };
+        assert_eq!((xla.name.as_str(), xla.origin.to_string().as_str()), ("xla", "/etc/dlrun/dlrun.toml:5"));
+        let subjects: Vec<_> = xla.when.iter().map(|condition| condition.subject).collect();
+        assert_eq!(subjects, [Subject::Framework, Subject::Version, Subject::Accelerator]);
+        assert_eq!(xla.when[0].any_of, [Wanted::Word("tensorflow".into())]);
+        assert_eq!(xla.when[1].any_of.len(), 2);
+        assert_eq!(xla.prologue, [["mkdir", "-p", "it's $HERE"]]);
+        assert_eq!((always.when.len(), &always.modules[..]), (0, &["gcc/12".to_owned()][..]));
+        assert_eq!((always.epilogue.len(), always.directives.len(), always.arguments.len()), (1, 1, 1));
+        let scratch = &tables.storage[0];
+        assert_eq!((scratch.name.as_str(), scratch.class), ("scratch", StorageClass::Ssd));
+        assert_eq!(scratch.origin.to_string(), "/etc/dlrun/dlrun.toml:14");
+        let kinds: Vec<_> = tables.gpus.iter().map(|gpu| (gpu.kind.as_str(), gpu.typed)).collect();
+        assert_eq!(kinds, [("v100", false), ("a100", true)]);
+        assert_eq!(tables.house.forbid[0].reason.as_deref(), Some("memory goes by cores here"));
+        assert_eq!((tables.house.require[0].key, tables.house.prologue.len()), ("account", 1));
+        let gpu = &tables.queues[0];
+        assert_eq!((gpu.is_default, gpu.max_nodes, gpu.min_nodes), (Some(true), Some(4), None));
+        assert_eq!(gpu.max_walltime, Some(Walltime(2 * 86_400)));
+    }
+
+    #[test]
+    fn a_later_file_of_the_site_replaces_by_name() {
+        let later = "[[rules]]\nname = \"xla\"\n[storage.scratch]\npath = \"$TMP\"\nclass = \"common\"\n[house]\ncores_per_gpu = 4\nforbid = [\"memory\", \"nodelist\"]\n";
+        let tables = merged(&[read("/a.toml", SITE), read("/b.toml", later)]);
+        let rules: Vec<_> =
+            tables.rules.iter().map(|rule| (rule.name.as_str(), rule.origin.to_string())).collect();
+        assert_eq!(rules, [("xla", "/b.toml:1".to_owned()), ("always", "/a.toml:10".to_owned())]);
+        assert_eq!((tables.storage.len(), tables.storage[0].path.as_str()), (1, "$TMP"));
+        assert_eq!(tables.house.cores_per_gpu.as_ref().map(|(cores, _)| *cores), Some(4));
+        let forbidden: Vec<_> =
+            tables.house.forbid.iter().map(|rule| (rule.key, rule.reason.is_some())).collect();
+        assert_eq!(forbidden, [("memory", false), ("nodelist", false)]);
+        assert_eq!(tables.site.as_deref(), Some("iris"));
+    }
+
+    #[test]
+    fn a_users_rules_stand_beside_the_sites() {
+        let own = "[[rules]]\nname = \"xla\"\n[house]\ncores_per_gpu = 99\nforbid = { memory = \"mine\", qos = \"mine\" }\n";
+        let tables = merged(&[read("/a.toml", SITE), read("/home/u.toml", own).of_user()]);
+        let rules: Vec<_> = tables.rules.iter().map(|rule| (rule.name.as_str(), rule.owner)).collect();
+        assert_eq!(rules, [("xla", Owner::Site), ("always", Owner::Site), ("xla", Owner::User)]);
+        assert_eq!(tables.house.cores_per_gpu.as_ref().map(|(cores, _)| *cores), Some(7));
+        let reasons: Vec<_> = tables.house.forbid.iter().filter_map(|rule| rule.reason.as_deref()).collect();
+        assert_eq!(reasons, ["memory goes by cores here", "mine"]);
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_table_is_an_error_with_its_place() {
+        let rule = |rest: &str| format!("[[rules]]\nname = \"a\"\n{rest}\n");
+        for (text, line, part) in [
+            (rule("wenn = {}"), 3, "unknown key `rules[0].wenn` [did you mean `when`?]"),
+            (rule("when = { framwork = \"x\" }"), 3, "did you mean `framework`?"),
+            (rule("when = { version = \"two\" }"), 3, "is no range of versions"),
+            (rule("when = { storage = \"sdd\" }"), 3, "did you mean `ssd`?"),
+            (rule("when = { scheduler = \"lsf\" }"), 3, "there are slurm, torque, openpbs, local"),
+            (rule("when = { site = [] }"), 3, "never holds"),
+            (rule("when = 3"), 3, "must be a table"),
+            (rule("set = { env = { DLRUN_X = \"1\" } }"), 3, "`rules[0].set.env`: `DLRUN_X` is reserved"),
+            (
+                rule("set = { modules = [\"a b\"] }"),
+                3,
+                "`rules[0].set.modules`: \"a b\" is not a module name",
+            ),
+            (rule("set = { prologue = [\"rm -rf x\"] }"), 3, "must be a list of lists"),
+            (rule("set = { prologue = [[]] }"), 3, "names no program"),
+            (rule("set = { directives = [\"comment\"] }"), 3, "is not an option"),
+            (rule("[[rules]]\nname = \"a\""), 4, "there is another rule \"a\" in this file"),
+            ("[[rules]]\nwhen = {}\n".into(), 1, "needs a `name`"),
+            ("[rules]\nname = \"a\"\n".into(), 1, "are written [[rules]]"),
+            ("rules = [1]\n".into(), 1, "are written [[rules]]"),
+            ("house = true\n".into(), 1, "must be a table, written [house]"),
+            ("[house]\nforbid = [\"memroy\"]\n".into(), 2, "did you mean `memory`?"),
+            ("[house]\nforbids = []\n".into(), 2, "did you mean `forbid`?"),
+            ("[storage.a]\npath = \"/x\"\n".into(), 1, "`storage.a` needs `class`"),
+            ("[storage.a]\npath = \"x\"\nclass = \"ssd\"\n".into(), 2, "must be absolute"),
+            ("[storage.a]\npath = \"/$(id)\"\nclass = \"ssd\"\n".into(), 2, "a `$` must begin the name"),
+            ("[storage.a]\npath = \"/a\\nb\"\nclass = \"ssd\"\n".into(), 2, "control characters"),
+            ("[storage.\"a b\"]\npath = \"/x\"\nclass = \"ssd\"\n".into(), 1, "is no name"),
+            ("[gpus]\nv100 = \"gpu\"\n".into(), 2, "must be a table, written [gpus.v100]"),
+            ("[gpus]\nv100 = { queue = \"a b\" }\n".into(), 2, "must not contain ' '"),
+            ("[queues.gpu]\nmax_walltime = \"30\"\n".into(), 2, "has no unit"),
+            ("[site]\nname = \"\"\n".into(), 2, "is no name"),
+        ] {
+            let (at, shown) = fault(&text);
+            assert!(at == line && shown.contains(part), "{at}: {shown}, not {line}: {part}, of\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_table_is_named_and_none_is_the_daemons() {
+        let fragment = read("/c.toml", "[rule]\nx = 1\n");
+        assert_eq!(fragment.unknown[0].hint.as_deref(), Some("did you mean `rules`?"));
+        let fragment = Fragment::from_daemon_toml(Path::new("/d.toml"), "[storage.a]\nx = 1\n");
+        assert_eq!((fragment.errors.len(), fragment.tables), (1, Tables::default()));
+    }
+}
