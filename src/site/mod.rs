@@ -3,6 +3,15 @@
 //! The scheduler modules make a [`SiteModel`] from what they are told; it is cached, laid over by the configuration, and a
 //! job is held against it before it is handed over. What nobody said is `None`, and then nothing is checked by it.
 
+mod check;
+mod constraint;
+mod node;
+mod wanted;
+
+pub use check::{Misfit, check, remarks};
+pub use node::described;
+pub use wanted::Wanted;
+
 use serde::{Deserialize, Serialize};
 
 use crate::job::SchedulerKind;
