@@ -11,6 +11,7 @@ use nix::unistd::{AccessFlags, access};
 use super::args::JobFile;
 use super::error::{Error, Kind};
 use super::session::Session;
+use super::site::{self, Known};
 use crate::command::find;
 use crate::diagnostic::Problem;
 use crate::job::{self, Command, JobSpec, MAX_JOB_FILE_BYTES, SchedulerKind};
@@ -23,11 +24,22 @@ pub(crate) struct Job {
     pub(crate) plan: Plan,
     /// The Python environment that the job wants.
     pub(crate) python: Option<EnvFacts>,
+    /// The site that the job was held against.
+    pub(crate) site: Option<Known>,
+}
+
+/// Whether the job is held against the site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Against {
+    /// Against what its scheduler says of it, now or some time ago.
+    Site,
+    /// Against nothing, and no scheduler is asked.
+    Nothing,
 }
 
 impl Job {
     /// Reads and resolves the job file.
-    pub(crate) fn load(session: &Session, args: &JobFile) -> Result<Self, Error> {
+    pub(crate) fn load(session: &Session, args: &JobFile, against: Against) -> Result<Self, Error> {
         let shown = args.file.to_string_lossy().into_owned();
         let text = read(&args.file)?;
         let spec =
@@ -48,9 +60,66 @@ impl Job {
             None => None,
         };
         let facts = place.facts(session, &spec, file, python.as_ref())?;
-        let plan = plan::resolve(&spec, &session.settings, &facts)
-            .map_err(|faults| Error::in_file(Kind::JobFile, &shown, &text, faults))?;
-        Ok(Self { plan, python })
+        let against = if args.no_check { Against::Nothing } else { against };
+        match resolved(session, &spec, facts, against) {
+            Ok((plan, site)) => Ok(Self { plan, python, site }),
+            Err((faults, site)) => {
+                let error = Error::in_file(Kind::JobFile, &shown, &text, faults);
+                Err(match site {
+                    Some(site) => error.hinted(format!(
+                        "the numbers are the site's own ({}); `--no-check` goes without them",
+                        site.shown()
+                    )),
+                    None => error,
+                })
+            }
+        }
+    }
+}
+
+impl Job {
+    /// The largest array index of the site, where that is known.
+    pub(crate) fn max_array_index(&self) -> Option<u32> {
+        self.site.as_ref()?.model.max_array_index
+    }
+
+    /// The site that the job was held against, for programs.
+    pub(crate) fn site_json(&self) -> Option<serde_json::Value> {
+        let model = &self.site.as_ref()?.model;
+        Some(serde_json::json!({
+            "scheduler": model.scheduler,
+            "version": model.version,
+            "asked_at_ms": model.asked_at_ms,
+        }))
+    }
+}
+
+type Resolved = Result<(Plan, Option<Known>), (Vec<Problem>, Option<Known>)>;
+
+/// Resolves the job, with what is known of the site. Nobody is refused for what a scheduler said some time ago: it is
+/// asked again. With the problems comes the site where they are against it.
+fn resolved(session: &Session, spec: &JobSpec, mut facts: SiteFacts, against: Against) -> Resolved {
+    let settings = &session.settings;
+    let kind = plan::scheduler_of(spec, settings, &facts);
+    let mut known = match against {
+        Against::Site => site::known(session, kind),
+        Against::Nothing => None,
+    };
+    facts.site = known.as_ref().map(|known| known.model.clone());
+    let mut tried = plan::resolve(spec, settings, &facts);
+    if tried.is_err() && known.is_some() {
+        let without = plan::resolve(spec, settings, &SiteFacts { site: None, ..facts.clone() });
+        if without == tried {
+            known = None;
+        } else if known.as_ref().is_some_and(|known| known.is_kept) {
+            known = site::asked(session, kind);
+            facts.site = known.as_ref().map(|known| known.model.clone());
+            tried = plan::resolve(spec, settings, &facts);
+        }
+    }
+    match tried {
+        Ok(plan) => Ok((plan, known)),
+        Err(problems) => Err((problems, known)),
     }
 }
 

@@ -12,6 +12,7 @@ mod output;
 mod progress;
 mod series;
 mod session;
+mod site;
 mod summary;
 mod table;
 mod telemetry;

@@ -105,7 +105,7 @@ impl Session {
 }
 
 /// Waits for an answer of the state directory, but not for ever.
-fn within<T: Send + 'static>(
+pub(super) fn within<T: Send + 'static>(
     patience: Duration,
     path: &Path,
     work: impl FnOnce() -> Result<T, RunDirError> + Send + 'static,

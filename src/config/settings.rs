@@ -97,6 +97,12 @@ impl Settings {
         Duration::from_secs(self.values.number("slurm.timeout_seconds"))
     }
 
+    /// How long what the scheduler said of the site is believed; zero: it is asked every time.
+    #[must_use]
+    pub fn site_cache(&self) -> Duration {
+        Duration::from_secs(60 * self.values.number("site.cache_minutes"))
+    }
+
     /// Queue of jobs that name none.
     #[must_use]
     pub fn default_queue(&self) -> Option<&str> {
@@ -191,6 +197,7 @@ mod tests {
         assert_eq!(settings.process_interval(), Duration::from_secs(5));
         assert_eq!(settings.daemon_socket(), Some(Path::new("/run/dlrun/dlrund.sock")));
         assert_eq!(settings.nvml_library(), None);
+        assert_eq!(settings.site_cache(), Duration::from_secs(3600));
     }
 
     #[test]

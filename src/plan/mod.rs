@@ -5,13 +5,15 @@
 
 mod environment;
 mod facts;
+mod fit;
 mod pass_through;
 mod resolve;
 mod resources;
 mod shown;
+mod variables;
 
 pub use facts::{PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts, TargetFacts};
-pub use resolve::resolve;
+pub use resolve::{resolve, scheduler_of};
 pub use shown::describe;
 
 use serde::{Deserialize, Serialize};
@@ -229,6 +231,9 @@ pub struct Plan {
     /// that travels.
     #[serde(skip)]
     pub warnings: Vec<String>,
+    /// What is worth knowing to somebody who looks at the plan, and changes nothing. It does not travel either.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 /// Of plans that dlrun wrote before it looked at processes one by one.

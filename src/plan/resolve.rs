@@ -18,8 +18,7 @@ const MAX_PLAN_BYTES: usize = 100 << 10;
 /// # Errors
 /// Every contradiction between job file and site, with its place in the job file where it has one.
 pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result<Plan, Vec<Problem>> {
-    let mut resolver =
-        Resolver { spec, settings, facts, decisions: vec![], warnings: vec![], problems: vec![] };
+    let mut resolver = Resolver::new(spec, settings, facts);
     let name = resolver.name();
     let scheduler = resolver.scheduler();
     let command = resolver.command();
@@ -30,7 +29,9 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     resolver.timing();
     resolver.monitoring();
     resolver.pass_through(scheduler);
-    let Resolver { decisions, warnings, problems, .. } = resolver;
+    resolver.variables(&resources, scheduler);
+    resolver.fit(&resources, scheduler);
+    let Resolver { decisions, warnings, notes, problems, .. } = resolver;
     let plan = Plan {
         format: Plan::FORMAT,
         name,
@@ -65,8 +66,15 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         dlrun: text(settings.node_dlrun().unwrap_or(&facts.dlrun)),
         decisions,
         warnings,
+        notes,
     };
     check_size(&plan, problems)
+}
+
+/// Who would take the job: what [`resolve`] chooses, for those who must ask the scheduler before.
+#[must_use]
+pub fn scheduler_of(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> SchedulerKind {
+    Resolver::new(spec, settings, facts).scheduler()
 }
 
 fn check_size(plan: &Plan, mut problems: Vec<Problem>) -> Result<Plan, Vec<Problem>> {
@@ -98,12 +106,23 @@ pub(super) struct Resolver<'a> {
     pub(super) facts: &'a SiteFacts,
     decisions: Vec<Decision>,
     pub(super) warnings: Vec<String>,
+    pub(super) notes: Vec<String>,
     pub(super) problems: Vec<Problem>,
 }
 
 pub(super) const JOB_FILE: &str = "the job file says so";
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
+    fn new(spec: &'a JobSpec, settings: &'a Settings, facts: &'a SiteFacts) -> Self {
+        let (decisions, warnings, notes, problems) = (vec![], vec![], vec![], vec![]);
+        Self { spec, settings, facts, decisions, warnings, notes, problems }
+    }
+
+    /// Why something is as it is, where that was decided.
+    pub(super) fn reason_of(&self, what: &str) -> Option<&str> {
+        self.decisions.iter().find(|decision| decision.what == what).map(|decision| decision.why.as_str())
+    }
+
     pub(super) fn decide(&mut self, what: &str, value: impl Into<String>, why: impl Into<String>) {
         let (value, why) = (value.into(), why.into());
         self.decisions.push(Decision { what: what.to_owned(), value, why, rejected: vec![] });
@@ -248,13 +267,6 @@ impl Resolver<'_> {
         {
             self.warnings
                 .push("without effect on a local job: [scheduler] directives and arguments".to_owned());
-        }
-        let found = self.facts.schedulers.iter().filter(|found| found.kind == scheduler);
-        let overriding = found.flat_map(|found| &found.environment);
-        for (name, value) in overriding.filter(|_| scheduler == SchedulerKind::Slurm) {
-            self.warnings.push(format!(
-                "{name}={value} of your environment holds wherever the job file says nothing (Slurm lets it beat #SBATCH lines)"
-            ));
         }
     }
 }
@@ -434,8 +446,13 @@ mod tests {
 
     #[test]
     fn the_environment_that_slurm_listens_to_is_named_and_does_not_travel() {
-        let plan = plan("", &with_slurm(&[("SBATCH_PARTITION", "debug")]));
-        assert!(plan.warnings[0].contains("SBATCH_PARTITION=debug"), "{:?}", plan.warnings);
-        assert!(!plan.to_json().contains("SBATCH_PARTITION"));
+        let facts = with_slurm(&[("SBATCH_JOB_NAME", "x"), ("SBATCH_PARTITION", "debug")]);
+        let holds = plan("", &facts);
+        assert!(holds.warnings[0].contains("SBATCH_PARTITION=debug"), "{:?}", holds.warnings);
+        assert!(holds.notes[0].contains("`name` of the job holds"), "{:?}", holds.notes);
+        assert!(!holds.to_json().contains("SBATCH_"));
+        let beaten = plan("[resources]\nqueue = \"gpu\"\n", &facts);
+        assert_eq!((beaten.warnings.len(), beaten.notes.len()), (0, 2));
+        assert!(beaten.notes[1].contains("SBATCH_PARTITION=debug") && beaten.notes[1].contains("`queue`"));
     }
 }

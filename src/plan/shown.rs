@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Plan;
 
-/// Every choice with its reason, one paragraph each, then the warnings.
+/// Every choice with its reason, one paragraph each, then notes and warnings.
 #[must_use]
 pub fn describe(plan: &Plan) -> String {
     let width = plan.decisions.iter().map(|decision| decision.what.len()).max().unwrap_or(0);
@@ -32,6 +32,9 @@ pub fn describe(plan: &Plan) -> String {
         let _ = writeln!(shown, "  {:width$}  {}", "modules", plan.modules.join(" "));
     }
     let _ = writeln!(shown, "  {:width$}  {}", "records", plan.state_dir);
+    for note in &plan.notes {
+        let _ = writeln!(shown, "note: {note}");
+    }
     for warning in &plan.warnings {
         let _ = writeln!(shown, "warning: {warning}");
     }

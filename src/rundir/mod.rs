@@ -7,6 +7,7 @@
 //!                     <element>.<attempt>/start.json  end.json  marks of the batch shell (Sentinel)
 //!                     <element>.<attempt>/<node>.<step>/record.json      what one node measured (NodeRecord)
 //!                                                       series-0000.seg  samples, never changed once written
+//! STATE/site/<scheduler>.json                                   what the scheduler said of the site, for a while
 //! ```
 //!
 //! The directory may lie on a network file system: nothing here relies on locks. A file is written beside its place and
@@ -19,6 +20,7 @@ mod fit;
 mod node;
 mod place;
 mod run;
+mod site;
 mod state;
 
 pub use attempt::{Attempt, Reading};
@@ -26,4 +28,5 @@ pub use file::RunDirError;
 pub use fit::fitted;
 pub use node::{MAX_NODE_NAME, MAX_RECORD, MAX_SEGMENT, NodeDir, node_name_problem};
 pub use run::{MAX_RUN_FILE, RunDir};
+pub use site::{read_site, write_site};
 pub use state::StateDir;

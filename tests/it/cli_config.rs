@@ -50,7 +50,7 @@ fn each_setting_has_a_variable_that_works() {
             "monitor.daemon" => "off",
             "defaults.queue" | "defaults.account" => "word",
             _ if name.ends_with("_ms") => "500",
-            _ if name.ends_with("_seconds") => "5",
+            _ if name.ends_with("_seconds") || name.ends_with("_minutes") => "5",
             _ => "/a/path",
         };
         env.set(setting["variable"].as_str().expect("a variable"), value);

@@ -40,6 +40,7 @@ mod protocol;
 mod pyenv;
 mod records;
 mod rundir;
+mod site;
 mod slurm_real;
 mod soak;
 mod store;

@@ -4,14 +4,14 @@ use serde_json::json;
 
 use crate::cli::args::JobFile;
 use crate::cli::error::Error;
-use crate::cli::load::Job;
+use crate::cli::load::{Against, Job};
 use crate::cli::session::Session;
 use crate::job::SchedulerKind;
 use crate::scheduler::script;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
-    let job = Job::load(session, args)?;
+    let job = Job::load(session, args, Against::Site)?;
     let plan = &job.plan;
     for warning in &plan.warnings {
         session.output.warning(warning);

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::cli::args::JobFile;
 use crate::cli::error::Error;
-use crate::cli::load::Job;
+use crate::cli::load::{Against, Job};
 use crate::cli::session::Session;
 use crate::job::RunId;
 use crate::plan::describe;
@@ -15,7 +15,7 @@ use crate::scheduler::script::quoted;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
-    let job = Job::load(session, args)?;
+    let job = Job::load(session, args, Against::Site)?;
     // The id and the script's place are made at submission; here they stand for themselves.
     let run_id = RunId::from_random([0; 10]);
     let script = Path::new(&job.plan.state_dir).join("runs/RUN/job.sh");
@@ -24,15 +24,18 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         plan: &job.plan,
         script: &script,
         run_dir: Path::new(&job.plan.state_dir),
-        max_array_index: None,
+        max_array_index: job.max_array_index(),
     };
     let argv = session.scheduler(job.plan.scheduler)?.command_line(&submission);
     let argv: Vec<String> = argv.iter().map(|word| word.replace(run_id.as_str(), "RUN")).collect();
     let shown: Vec<String> = argv.iter().map(|word| shell_word(word)).collect();
-    let text = format!("{}  submit by: {}\n", describe(&job.plan), shown.join(" "));
+    let site = job.site.as_ref().map(|site| format!("  site: {}\n", site.shown())).unwrap_or_default();
+    let text = format!("{}{site}  submit by: {}\n", describe(&job.plan), shown.join(" "));
     let value = json!({
         "plan": job.plan,
         "warnings": job.plan.warnings,
+        "notes": job.plan.notes,
+        "site": job.site_json(),
         "python_environment_ready": job.python.as_ref().map(|python| python.ready),
         "submit_command": argv,
     });

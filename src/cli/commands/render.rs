@@ -5,13 +5,13 @@ use serde_json::json;
 use super::submit::prepare;
 use crate::cli::args::Render;
 use crate::cli::error::Error;
-use crate::cli::load::Job;
+use crate::cli::load::{Against, Job};
 use crate::cli::session::Session;
 use crate::scheduler::script;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Render) -> Result<u8, Error> {
-    let job = Job::load(session, &args.job)?;
+    let job = Job::load(session, &args.job, Against::Nothing)?;
     for warning in &job.plan.warnings {
         session.output.warning(warning);
     }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::wait::{self, Watched};
 use crate::cli::args::{Submit, WaitHow};
 use crate::cli::error::{Error, Kind};
-use crate::cli::load::Job;
+use crate::cli::load::{Against, Job};
 use crate::cli::outcome::{code_of_state, own_code};
 use crate::cli::progress::Display;
 use crate::cli::session::{Session, user_name};
@@ -22,12 +22,15 @@ use crate::store::{Store, StoreError};
 
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
-    let job = Job::load(session, &args.job)?;
+    let job = Job::load(session, &args.job, Against::Site)?;
     tell_plan(session, &job.plan);
     prepare(session, &job)?;
     let script = script::render(&job.plan);
     let state = session.state()?;
-    let (record, run) = hand_over(session, &state, &job.plan, &script)?;
+    if let Some(site) = &job.site {
+        site.keep(session);
+    }
+    let (record, run) = hand_over(session, &state, &job, &script)?;
     index(session, &state, &record);
     let Some(how) = args.wait else {
         tell_submitted(session, &record, &run)?;
@@ -73,9 +76,10 @@ pub(super) fn prepare(session: &Session, job: &Job) -> Result<(), Error> {
 fn hand_over(
     session: &Session,
     state: &StateDir,
-    plan: &Plan,
+    job: &Job,
     script: &str,
 ) -> Result<(RunRecord, RunDir), Error> {
+    let plan = &job.plan;
     let scheduler = session.scheduler(plan.scheduler)?;
     let mut bits = [0; 10];
     getrandom::fill(&mut bits).map_err(|error| Error::new(Kind::Internal, error))?;
@@ -87,7 +91,7 @@ fn hand_over(
         plan,
         script: &script,
         run_dir: run.path(),
-        max_array_index: None,
+        max_array_index: job.max_array_index(),
     };
     let submitted = scheduler.submit(&submission);
     let submitted = match submitted {

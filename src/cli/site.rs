@@ -1,0 +1,130 @@
+//! What the scheduler says of the site: kept for a while in the state directory, asked for where it is too old.
+//!
+//! Nothing here stops a command: a site of which nothing is known is one against which nothing is checked.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::session::{Session, within};
+use super::when::ago;
+use crate::clock::now_ms;
+use crate::job::SchedulerKind;
+use crate::rundir::{RunDirError, read_site, write_site};
+use crate::scheduler::slurm::Slurm;
+use crate::scheduler::{Scheduler, SchedulerError};
+use crate::site::SiteModel;
+
+/// How long one command of a scheduler may take here: the check must not make a submission wait for long.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Variables that say which cluster is asked: what one cluster told is not used for another.
+const ADDRESS: [&str; 5] = ["SLURM_CONF", "SLURM_CLUSTERS", "PBS_DEFAULT", "PBS_SERVER", "PBS_CONF_FILE"];
+
+/// What is known of the site.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) model: SiteModel,
+    /// It was kept from before; else the scheduler was asked just now.
+    pub(crate) is_kept: bool,
+    /// The scheduler was asked, and there was no state directory to keep the answer in.
+    is_homeless: bool,
+}
+
+impl Known {
+    /// `slurm 22.05.8, asked 12 min ago`.
+    pub(crate) fn shown(&self) -> String {
+        let version = self.model.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+        let when = if self.is_kept { ago(self.model.asked_at_ms) } else { "just now".to_owned() };
+        format!("{}{version}, asked {when}", self.model.scheduler.as_str())
+    }
+
+    /// Keeps the answer in a state directory that was made since.
+    pub(crate) fn keep(&self, session: &Session) {
+        if self.is_homeless {
+            let _ = keep(session, &self.model);
+        }
+    }
+}
+
+/// The file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    asked_of: Vec<(String, String)>,
+    site: SiteModel,
+}
+
+/// What is known of the site of `kind`: what was kept where it is fresh enough, else what the scheduler says now.
+pub(crate) fn known(session: &Session, kind: SchedulerKind) -> Option<Known> {
+    match kept(session, kind) {
+        Some(model) => Some(Known { model, is_kept: true, is_homeless: false }),
+        None => asked(session, kind),
+    }
+}
+
+/// Asks the scheduler, and keeps what it says.
+pub(crate) fn asked(session: &Session, kind: SchedulerKind) -> Option<Known> {
+    match ask(session, kind) {
+        Ok(model) => {
+            let is_homeless = keep(session, &model).is_err_and(|error| error.is_missing());
+            Some(Known { model, is_kept: false, is_homeless })
+        }
+        Err(why) => {
+            tracing::info!("the job is not held against the site: {why}");
+            None
+        }
+    }
+}
+
+/// Asks the scheduler; the text is why it gave no answer.
+pub(crate) fn ask(session: &Session, kind: SchedulerKind) -> Result<SiteModel, String> {
+    let shown = |error: SchedulerError| crate::diagnostic::chain(&error).join(": ");
+    match kind {
+        SchedulerKind::Local | SchedulerKind::Auto => Err("there is no scheduler".to_owned()),
+        SchedulerKind::Slurm => {
+            // Slurm's commands lie together, so the others need not be looked for.
+            let sbatch = session.slurm.sbatch().ok_or("there is no `sbatch`")?;
+            let timeout = session.settings.slurm_timeout().min(PATIENCE);
+            Slurm::new(sbatch.parent().map(Into::into), timeout).site().map_err(shown)
+        }
+        SchedulerKind::Torque | SchedulerKind::OpenPbs => {
+            session.scheduler(kind).map_err(|error| error.message())?.site().map_err(shown)
+        }
+    }
+}
+
+/// What was kept, if it is fresh and of the same cluster.
+fn kept(session: &Session, kind: SchedulerKind) -> Option<SiteModel> {
+    let fresh = session.settings.site_cache();
+    if fresh.is_zero() || matches!(kind, SchedulerKind::Local | SchedulerKind::Auto) {
+        return None;
+    }
+    let state = session.settings.state_dir().to_owned();
+    let bytes = within(PATIENCE, &state.clone(), move || read_site(&state, kind)).ok()?;
+    let kept: Kept = serde_json::from_slice(&bytes).ok()?;
+    let age = now_ms().checked_sub(kept.site.asked_at_ms)?;
+    let is_good = kept.site.format == SiteModel::FORMAT
+        && kept.site.scheduler == kind
+        && Duration::from_millis(age) <= fresh
+        && kept.asked_of == address(session);
+    is_good.then_some(kept.site)
+}
+
+fn keep(session: &Session, model: &SiteModel) -> Result<(), RunDirError> {
+    let kept = Kept { asked_of: address(session), site: model.clone() };
+    let Ok(bytes) = serde_json::to_vec(&kept) else { return Ok(()) };
+    let written = write_site(session.settings.state_dir(), model.scheduler, &bytes);
+    if let Err(error) = &written {
+        tracing::info!("what the scheduler said of the site is not kept: {error}");
+    }
+    written
+}
+
+/// Whom the scheduler's commands ask.
+fn address(session: &Session) -> Vec<(String, String)> {
+    let variables = ADDRESS.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let settings = session.settings.all().iter().filter(|setting| setting.key.name.ends_with(".bin_dir"));
+    let settings = settings
+        .filter_map(|setting| Some((setting.key.name.to_owned(), setting.value.as_ref()?.to_string())));
+    variables.chain(settings).collect()
+}

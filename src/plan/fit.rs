@@ -1,0 +1,127 @@
+//! The job against the site, as far as the site is known.
+
+use super::PlannedResources;
+use super::facts::SiteFacts;
+use super::resolve::Resolver;
+use crate::diagnostic::Problem;
+use crate::job::SchedulerKind;
+use crate::site::{self, Misfit, Wanted};
+
+/// What stands elsewhere than in the job file and decides all the same: options handed through, the user's environment.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Elsewhere<'a> {
+    queue: Option<&'a str>,
+    qos: Option<&'a str>,
+    /// Another cluster takes the job, of which nothing is known here.
+    other_cluster: bool,
+}
+
+impl Resolver<'_> {
+    /// Misfits become problems, each at its key.
+    pub(super) fn fit(&mut self, resources: &PlannedResources, scheduler: SchedulerKind) {
+        let Some(model) = self.facts.site.as_ref().filter(|model| model.scheduler == scheduler) else {
+            return;
+        };
+        let section = &self.spec.scheduler;
+        let options: Vec<&str> =
+            section.directives.iter().chain(&section.arguments).map(|option| option.value.as_str()).collect();
+        let elsewhere = elsewhere(&options, self.facts, scheduler, resources);
+        if elsewhere.other_cluster {
+            return;
+        }
+        let wanted = wanted(resources, &elsewhere);
+        for misfit in site::check(&wanted, model) {
+            let problem = self.problem_of(misfit);
+            self.problems.push(problem);
+        }
+        let last_index = resources.array.as_ref().map(crate::job::ArraySpec::last);
+        self.notes.extend(site::remarks(&wanted, last_index, model));
+    }
+
+    fn problem_of(&self, misfit: Misfit) -> Problem {
+        let Misfit { key, message, hint } = misfit;
+        let message = format!("`resources.{key}`: {message}");
+        match self.spec.resources.spans.get(key) {
+            Some(span) => Problem { span: Some(span.clone()), message, hint },
+            // The value is not the job file's: it comes from a setting or is a default.
+            None => {
+                let from = self.reason_of(key).map(|why| format!(" ({why})")).unwrap_or_default();
+                Problem { span: None, message: message + &from, hint }
+            }
+        }
+    }
+}
+
+fn wanted<'a>(resources: &'a PlannedResources, elsewhere: &Elsewhere<'a>) -> Wanted<'a> {
+    Wanted {
+        queue: elsewhere.queue.or(resources.queue.as_deref()),
+        account: resources.account.as_deref(),
+        qos: elsewhere.qos.or(resources.qos.as_deref()),
+        nodes: resources.nodes,
+        tasks_per_node: resources.tasks_per_node,
+        cpus_per_task: resources.cpus_per_task,
+        gpus_per_node: resources.gpus_per_node.as_deref(),
+        memory: resources.memory,
+        memory_per_cpu: resources.memory_per_cpu,
+        walltime: resources.walltime,
+        constraint: resources.constraint.as_deref(),
+        licenses: &resources.licenses,
+    }
+}
+
+fn elsewhere<'a>(
+    options: &[&'a str],
+    facts: &'a SiteFacts,
+    scheduler: SchedulerKind,
+    resources: &PlannedResources,
+) -> Elsewhere<'a> {
+    if scheduler.is_pbs() {
+        return Elsewhere { queue: value_of(options, "-q", None), ..Elsewhere::default() };
+    }
+    let found = facts.schedulers.iter().filter(|found| found.kind == scheduler);
+    let environment: Vec<(&str, &str)> =
+        found.flat_map(|found| &found.environment).map(|(name, value)| (&**name, &**value)).collect();
+    let variable =
+        |wanted: &str| environment.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
+    let queue = value_of(options, "-p", Some("--partition"));
+    Elsewhere {
+        queue: queue.or_else(|| variable("SBATCH_PARTITION").filter(|_| resources.queue.is_none())),
+        qos: value_of(options, "-q", Some("--qos")).or_else(|| variable("SBATCH_QOS")),
+        other_cluster: value_of(options, "-M", Some("--clusters")).is_some()
+            || variable("SBATCH_CLUSTERS").is_some(),
+    }
+}
+
+/// The value of an option among those handed through, the last one counts: `-pX`, `-p X`, `--partition=X`, in one word or
+/// in two.
+fn value_of<'a>(options: &[&'a str], short: &str, long: Option<&str>) -> Option<&'a str> {
+    let mut words = options.iter().flat_map(|option| option.split_whitespace());
+    let mut value = None;
+    while let Some(word) = words.next() {
+        if word == short || Some(word) == long {
+            value = words.next();
+        } else if let Some(stuck) = word.strip_prefix(short).filter(|_| !word.starts_with("--")) {
+            value = Some(stuck);
+        } else if let Some(stuck) = long.and_then(|long| word.strip_prefix(long)?.strip_prefix('=')) {
+            value = Some(stuck);
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_handed_through_are_read_in_every_spelling() {
+        for options in
+            [&["-pgpu"][..], &["-p gpu"], &["-p", "gpu"], &["--partition=gpu"], &["--partition", "gpu"]]
+        {
+            assert_eq!(value_of(options, "-p", Some("--partition")), Some("gpu"), "{options:?}");
+        }
+        assert_eq!(value_of(&["-p", "a", "-pb"], "-p", None), Some("b"));
+        assert_eq!(value_of(&["--parsable", "--hold", "-H"], "-p", Some("--partition")), None);
+        assert_eq!(value_of(&["-p"], "-p", None), None);
+    }
+}
