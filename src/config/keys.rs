@@ -84,14 +84,14 @@ const SOCKET: &str = "/run/dlrun/dlrund.sock";
 pub const KEYS: [Key; 18] = [
     key("state_dir", Kind::Path, None, "records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)"),
     key("scheduler.kind", Kind::Word(&SchedulerKind::WORDS), Some("auto"), "who takes jobs that do not say"),
-    key("slurm.bin_dir", Kind::Path, None, "where sbatch, squeue and scancel lie, before PATH"),
-    key("slurm.timeout_seconds", Kind::Number(1, 600), Some("30"), "how long one Slurm command may take"),
     key(
-        "site.cache_minutes",
+        "scheduler.cache_minutes",
         Kind::Number(0, 10_080),
         Some("60"),
         "how long what the scheduler says of queues and nodes is believed",
     ),
+    key("slurm.bin_dir", Kind::Path, None, "where sbatch, squeue and scancel lie, before PATH"),
+    key("slurm.timeout_seconds", Kind::Number(1, 600), Some("30"), "how long one Slurm command may take"),
     key("defaults.queue", Kind::Text, None, "queue of jobs that name none"),
     key("defaults.account", Kind::Text, None, "account of jobs that name none"),
     key(

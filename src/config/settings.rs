@@ -100,7 +100,7 @@ impl Settings {
     /// How long what the scheduler said of the site is believed; zero: it is asked every time.
     #[must_use]
     pub fn site_cache(&self) -> Duration {
-        Duration::from_secs(60 * self.values.number("site.cache_minutes"))
+        Duration::from_secs(60 * self.values.number("scheduler.cache_minutes"))
     }
 
     /// Queue of jobs that name none.

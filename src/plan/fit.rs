@@ -29,8 +29,10 @@ impl Resolver<'_> {
         if elsewhere.other_cluster {
             return;
         }
+        let tables = &self.settings.tables().queues;
+        let model = &site::overlaid(model, tables);
         let wanted = wanted(resources, &elsewhere);
-        for misfit in site::check(&wanted, model) {
+        for misfit in site::check(&wanted, model, tables) {
             let problem = self.problem_of(misfit);
             self.problems.push(problem);
         }

@@ -4,7 +4,9 @@
 //! said here, with the site's numbers. What the site did not tell is not checked.
 
 use super::node::shown_list;
+use super::overlay::by_whom;
 use super::{NodeType, Queue, SiteModel, Wanted, constraint, node};
+use crate::config::QueueTable;
 use crate::diagnostic::nearest;
 
 /// A contradiction between job and site.
@@ -55,9 +57,10 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Holds a job against a site. Nothing is amiss where the list is empty.
+/// Holds a job against a site. Nothing is amiss where the list is empty. `tables` are what the configuration says of
+/// queues; they are laid over the model already ([`super::overlaid`]) and are named where a limit is theirs.
 #[must_use]
-pub fn check(wanted: &Wanted<'_>, model: &SiteModel) -> Vec<Misfit> {
+pub fn check(wanted: &Wanted<'_>, model: &SiteModel, tables: &[QueueTable]) -> Vec<Misfit> {
     let mut misfits = licenses(wanted, model);
     misfits.extend(unknown_features(wanted, model));
     let (places, unknown) = places(wanted, model);
@@ -65,7 +68,7 @@ pub fn check(wanted: &Wanted<'_>, model: &SiteModel) -> Vec<Misfit> {
     let known = misfits.iter().all(|misfit| misfit.key != "constraint");
     let wanted = &Wanted { constraint: wanted.constraint.filter(|_| known), ..*wanted };
     misfits.extend(unknown);
-    let tried = places.iter().map(|place| at(place, wanted, model));
+    let tried = places.iter().map(|place| at(place, wanted, model, tables));
     // Of several queues one that takes the job is enough.
     let mut found = tried.min_by_key(Vec::len).unwrap_or_default();
     if let Some(first) = found.first_mut() {
@@ -120,14 +123,14 @@ fn no_queue(name: &str, model: &SiteModel) -> Misfit {
 fn takers(wanted: &Wanted<'_>, model: &SiteModel, tried: &[Place<'_>]) -> Vec<String> {
     let others = model.queues.iter().filter(|queue| {
         let was_tried = tried.iter().any(|place| place.0.is_none_or(|tried| tried.name == queue.name));
-        !was_tried && at(&Place(Some(queue)), wanted, model).is_empty()
+        !was_tried && at(&Place(Some(queue)), wanted, model, &[]).is_empty()
     });
     others.map(|queue| format!("queue `{}`", queue.name)).collect()
 }
 
 /// What is amiss at one place.
-fn at(place: &Place<'_>, wanted: &Wanted<'_>, model: &SiteModel) -> Vec<Misfit> {
-    let mut misfits = place.0.map(|queue| limits(queue, wanted)).unwrap_or_default();
+fn at(place: &Place<'_>, wanted: &Wanted<'_>, model: &SiteModel, tables: &[QueueTable]) -> Vec<Misfit> {
+    let mut misfits = place.0.map(|queue| limits(queue, wanted, tables)).unwrap_or_default();
     let beyond = misfits.iter().any(|misfit| misfit.key == "nodes");
     let nodes = node::misfits(model, place, wanted);
     misfits.extend(nodes.into_iter().filter(|misfit| !(beyond && misfit.key == "nodes")));
@@ -135,7 +138,7 @@ fn at(place: &Place<'_>, wanted: &Wanted<'_>, model: &SiteModel) -> Vec<Misfit> 
 }
 
 /// The queue's own rules.
-fn limits(queue: &Queue, wanted: &Wanted<'_>) -> Vec<Misfit> {
+fn limits(queue: &Queue, wanted: &Wanted<'_>, tables: &[QueueTable]) -> Vec<Misfit> {
     let mut misfits = Vec::new();
     let name = &queue.name;
     if !queue.is_up {
@@ -146,7 +149,9 @@ fn limits(queue: &Queue, wanted: &Wanted<'_>) -> Vec<Misfit> {
         let allowed = |known: &String| known.eq_ignore_ascii_case(account);
         if !queue.accounts.is_empty() && !queue.accounts.iter().any(allowed) {
             let those = shown_list(queue.accounts.iter().map(|known| format!("`{known}`")).collect());
-            let misfit = Misfit::new("account", format!("account `{account}` may not use queue `{name}`"));
+            let by = by_whom(tables, queue, |table| table.accounts.is_some());
+            let message = format!("account `{account}` may not use queue `{name}`{by}");
+            let misfit = Misfit::new("account", message);
             misfits.push(misfit.hinted(format!("these may: {those}")));
         }
     }
@@ -157,18 +162,21 @@ fn limits(queue: &Queue, wanted: &Wanted<'_>) -> Vec<Misfit> {
     if let (Some(walltime), Some(most)) = (wanted.walltime, queue.max_walltime)
         && walltime > most
     {
-        let message = format!("{walltime} is more than queue `{name}` allows; its limit is {most}");
+        let by = by_whom(tables, queue, |table| table.max_walltime.is_some());
+        let message = format!("{walltime} is more than queue `{name}` allows; its limit is {most}{by}");
         misfits.push(Misfit::new("walltime", message));
     }
     let nodes = wanted.nodes;
     if let Some(most) = queue.max_nodes.filter(|most| nodes > *most) {
+        let by = by_whom(tables, queue, |table| table.max_nodes.is_some());
         let message =
-            format!("{nodes} nodes are more than queue `{name}` gives one job; its limit is {most}");
+            format!("{nodes} nodes are more than queue `{name}` gives one job; its limit is {most}{by}");
         misfits.push(Misfit::new("nodes", message));
     }
     if let Some(least) = queue.min_nodes.filter(|least| nodes < *least) {
+        let by = by_whom(tables, queue, |table| table.min_nodes.is_some());
         let message =
-            format!("queue `{name}` is for jobs of {least} nodes and more; this one asks for {nodes}");
+            format!("queue `{name}` is for jobs of {least} nodes and more{by}; this one asks for {nodes}");
         misfits.push(Misfit::new("nodes", message));
     }
     misfits
@@ -294,7 +302,7 @@ mod tests {
 
     /// The first fault of a job, as `key: message; hint`.
     fn fault(wanted: &Wanted<'_>) -> String {
-        let misfits = check(wanted, &site());
+        let misfits = check(wanted, &site(), &[]);
         let Some(misfit) = misfits.into_iter().next() else { return "none".to_owned() };
         format!("{}: {}; {}", misfit.key, misfit.message, misfit.hint.unwrap_or_default())
     }
@@ -418,14 +426,14 @@ mod tests {
             Wanted { queue: Some("gpu@elsewhere"), nodes: 99, ..job },
             Wanted { licenses: &licence("matlab", 4), ..job },
         ] {
-            assert_eq!(check(&wanted, &site()), [], "{wanted:?}");
+            assert_eq!(check(&wanted, &site(), &[]), [], "{wanted:?}");
         }
         let nothing_known = model(Vec::new(), Vec::new());
         let huge = Wanted { queue: Some("any"), nodes: 9999, memory: gib(1 << 20), ..Wanted::default() };
-        assert_eq!(check(&huge, &nothing_known), []);
+        assert_eq!(check(&huge, &nothing_known, &[]), []);
         let bare = NodeType { count: 2, ..NodeType::default() };
         let no_gpus = Wanted { nodes: 2, cpus_per_task: Some(999), memory: gib(999), ..Wanted::default() };
-        assert_eq!(check(&no_gpus, &model(Vec::new(), vec![bare])), []);
+        assert_eq!(check(&no_gpus, &model(Vec::new(), vec![bare]), &[]), []);
     }
 
     #[test]
@@ -439,7 +447,7 @@ mod tests {
             constraint: Some("nosuch"),
             ..Wanted::default()
         };
-        let keys: Vec<&str> = check(&wanted, &site()).iter().map(|misfit| misfit.key).collect();
+        let keys: Vec<&str> = check(&wanted, &site(), &[]).iter().map(|misfit| misfit.key).collect();
         assert_eq!(keys, ["constraint", "walltime", "nodes", "gpus_per_node", "memory"]);
     }
 
@@ -507,7 +515,7 @@ mod tests {
                 licenses: &[],
             };
             let model = model(queues, nodes);
-            for misfit in check(&wanted, &model) {
+            for misfit in check(&wanted, &model, &[]) {
                 prop_assert!(!misfit.message.is_empty() && !misfit.message.contains('\n'));
             }
             let _ = remarks(&wanted, cpus, &model);
@@ -545,7 +553,7 @@ mod tests {
                 licenses: &[],
             };
             let nodes = others.into_iter().chain([node.clone()]).collect();
-            prop_assert_eq!(check(&wanted, &model(vec![queue.clone()], nodes)), []);
+            prop_assert_eq!(check(&wanted, &model(vec![queue.clone()], nodes), &[]), []);
         }
     }
 }

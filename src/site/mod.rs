@@ -6,10 +6,12 @@
 mod check;
 mod constraint;
 mod node;
+mod overlay;
 mod wanted;
 
 pub use check::{Misfit, check, remarks};
 pub use node::described;
+pub use overlay::overlaid;
 pub use wanted::Wanted;
 
 use serde::{Deserialize, Serialize};

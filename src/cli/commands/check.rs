@@ -24,17 +24,45 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
     let value = json!({
         "job_file": plan.job_file,
         "scheduler": plan.scheduler,
+        "site": job.site_json(),
         "scheduler_says": verdict,
         "python_environment_ready": environment_ready,
         "warnings": plan.warnings,
+        "notes": plan.notes,
     });
-    let mut text = format!("{} is valid; it would go to {}\n", args.file.display(), plan.scheduler.as_str());
-    if let Some(verdict) = verdict {
-        text.push_str(&format!("slurm says: {verdict}\n"));
+    let mut lines =
+        vec![format!("{} is valid; it would go to {}", args.file.display(), plan.scheduler.as_str())];
+    if !args.no_check {
+        lines.extend(against_the_site(&job));
+        lines.extend(verdict.map(|verdict| format!("slurm says: {verdict}")));
     }
+    lines.extend(plan.notes.iter().map(|note| format!("note: {note}")));
     if environment_ready == Some(false) {
-        text.push_str("its Python environment is not made yet; `dlrun submit` makes it\n");
+        lines.push("its Python environment is not made yet; `dlrun submit` makes it".to_owned());
     }
-    session.output.result("check", &value, &text)?;
+    session.output.result("check", &value, &(lines.join("\n") + "\n"))?;
     Ok(0)
+}
+
+/// What was compared, and what could not be.
+fn against_the_site(job: &Job) -> Vec<String> {
+    let scheduler = job.plan.scheduler;
+    if scheduler == SchedulerKind::Local {
+        return Vec::new();
+    }
+    let told = job.site.as_ref().filter(|site| !site.model.queues.is_empty());
+    let mut lines = vec![match told {
+        Some(site) => format!("it fits the site ({})", site.shown()),
+        None => {
+            format!("{} did not tell its queues, so the job was not compared with them", scheduler.as_str())
+        }
+    }];
+    if scheduler.is_pbs() {
+        // `qsub` takes the job or refuses it; there is no `--test-only`.
+        lines.push(format!(
+            "{} has no dry run: what it says is known when the job is submitted",
+            scheduler.as_str()
+        ));
+    }
+    lines
 }
