@@ -10,6 +10,7 @@ use crate::protocol::RefusalKind;
 use crate::pyenv::PyenvError;
 use crate::rundir::RunDirError;
 use crate::scheduler::SchedulerError;
+use crate::scheduler::find::WrongQsub;
 use crate::store::StoreError;
 
 /// Kinds of failure; the number is the exit code (`sysexits.h`).
@@ -160,6 +161,15 @@ impl From<SchedulerError> for Error {
             SchedulerError::File { source, .. } => (file_kind(source), None),
         };
         hinted(kind, error, hint)
+    }
+}
+
+impl From<WrongQsub> for Error {
+    fn from(error: WrongQsub) -> Self {
+        let kind = error.asked.as_str();
+        let hint =
+            format!("name its directory with the setting `{kind}.bin_dir`, or ask for another scheduler");
+        Self::new(Kind::Config, error).hinted(hint)
     }
 }
 

@@ -10,14 +10,14 @@ use nix::unistd::{AccessFlags, access};
 
 use super::args::JobFile;
 use super::error::{Error, Kind};
+use super::schedulers;
 use super::session::Session;
 use super::site::{self, Known};
 use crate::command::find;
 use crate::diagnostic::Problem;
-use crate::job::{self, Command, JobSpec, MAX_JOB_FILE_BYTES, SchedulerKind};
-use crate::plan::{self, Plan, PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts};
+use crate::job::{self, Command, JobSpec, MAX_JOB_FILE_BYTES};
+use crate::plan::{self, Plan, PythonFacts, ScriptFacts, SiteFacts};
 use crate::pyenv::{self, EnvFacts};
-use crate::scheduler::slurm::OWN_VARIABLES;
 
 /// A job file with all that follows from it.
 pub(crate) struct Job {
@@ -268,12 +268,15 @@ impl Place {
             .as_ref()
             .map(|path| ScriptFacts { path: path.clone(), executable: is_executable(path) });
         let runtime = || find("apptainer", &[]).or_else(|| find("singularity", &[]));
+        let asked = plan::asked_scheduler(spec, &session.settings).map(|(kind, _)| kind);
+        let schedulers = schedulers::look(session, asked);
         Ok(SiteFacts {
             job_file,
             workdir: self.workdir.clone(),
             script,
             env_file: self.env_file.clone(),
-            schedulers: schedulers(session),
+            schedulers: schedulers.found,
+            passed_over: schedulers.passed_over,
             site: None,
             targets: BTreeMap::new(),
             image: self.image.clone(),
@@ -292,31 +295,11 @@ impl Place {
     }
 }
 
-/// The schedulers whose commands are found.
-fn schedulers(session: &Session) -> Vec<SchedulerFacts> {
-    let slurm = session.slurm.sbatch().map(|command| SchedulerFacts {
-        kind: SchedulerKind::Slurm,
-        command,
-        environment: overriding(),
-    });
-    slurm.into_iter().collect()
-}
-
 /// CPUs that this process may use.
 fn allowed_cpus() -> Option<u64> {
     let set = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok()?;
     let count = (0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count();
     u64::try_from(count).ok()
-}
-
-/// `SBATCH_*` variables that the user has set, sorted, without those that `submit` keeps from `sbatch`.
-fn overriding() -> Vec<(String, String)> {
-    let mut found: Vec<(String, String)> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
-        .filter(|(name, _)| name.starts_with("SBATCH_") && !OWN_VARIABLES.contains(&name.as_str()))
-        .collect();
-    found.sort();
-    found
 }
 
 fn is_executable(path: &Path) -> bool {

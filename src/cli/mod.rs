@@ -10,6 +10,7 @@ mod load;
 mod outcome;
 mod output;
 mod progress;
+mod schedulers;
 mod series;
 mod session;
 mod site;

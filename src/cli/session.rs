@@ -13,13 +13,16 @@ use super::output::Output;
 use crate::config::{Defaults, Fragment, Key, Origin, Settings};
 use crate::job::SchedulerKind;
 use crate::rundir::{RunDirError, StateDir};
-use crate::scheduler::{Scheduler, local::Local, slurm::Slurm};
+use crate::scheduler::{Scheduler, find::Qsubs, local::Local, slurm::Slurm};
 
 const SITE_DIR: &str = "/etc/dlrun";
 /// Configuration files beyond this size are refused.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// How long the state directory may take to answer: a dead NFS server must not hold a login shell for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a `qsub` may take to say what it is; it asks nobody for that.
+const QSUB_PATIENCE: Duration = Duration::from_secs(5);
 
 /// One command's surroundings.
 pub(crate) struct Session {
@@ -28,6 +31,8 @@ pub(crate) struct Session {
     pub(crate) host: String,
     /// Slurm as the settings name it.
     pub(crate) slurm: Slurm,
+    /// The `qsub`s, of whatever PBS.
+    pub(crate) qsubs: Qsubs,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -64,7 +69,10 @@ impl Session {
             Error::new(Kind::Config, error).hinted("set HOME, or name one with `--state-dir`")
         })?;
         let slurm = Slurm::new(settings.slurm_bin_dir().map(Path::to_owned), settings.slurm_timeout());
-        Ok(Self { output, settings, host: hostname(), slurm })
+        let dir = |dir: Option<&Path>| dir.map(Path::to_owned);
+        let qsubs =
+            Qsubs::new(dir(settings.torque_bin_dir()), dir(settings.openpbs_bin_dir()), QSUB_PATIENCE);
+        Ok(Self { output, settings, host: hostname(), slurm, qsubs })
     }
 
     /// The state directory, made where it is missing.
@@ -92,6 +100,7 @@ impl Session {
         match kind {
             SchedulerKind::Slurm => Ok(Box::new(self.slurm.clone())),
             SchedulerKind::Torque | SchedulerKind::OpenPbs => {
+                self.qsubs.commands(kind)?;
                 let message = format!("`{}` is not in this version of dlrun", kind.as_str());
                 Err(Error::new(Kind::Config, message))
             }

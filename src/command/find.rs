@@ -19,26 +19,33 @@ pub fn find(program: impl AsRef<OsStr>, dirs: &[PathBuf]) -> Option<PathBuf> {
     find_along(program.as_ref(), dirs, &path)
 }
 
+/// Finds all of that name, in the order in which [`find`] looks.
+#[must_use]
+pub fn find_all(program: &str, dirs: &[PathBuf]) -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut files = places(program.as_ref(), dirs, &path);
+    files.retain(|file| is_executable(file));
+    files
+}
+
 /// [`find`] with a given value of `PATH`.
 pub(super) fn find_along(program: &OsStr, dirs: &[PathBuf], path: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(program)).filter(|file| is_executable(file));
     }
-    if program.is_empty() {
-        return None;
-    }
-    let mut seen = Vec::new();
-    for dir in dirs.iter().cloned().chain(std::env::split_paths(path)).filter(|dir| dir.is_absolute()) {
-        // Login scripts and modules often name a directory twice.
-        if !seen.contains(&dir) {
-            let file = dir.join(program);
-            if is_executable(&file) {
-                return Some(file);
-            }
-            seen.push(dir);
+    places(program, dirs, path).into_iter().find(|file| is_executable(file))
+}
+
+/// Where a program may lie. Login scripts and modules often name a directory twice.
+fn places(program: &OsStr, dirs: &[PathBuf], path: &OsStr) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let dirs = dirs.iter().cloned().chain(std::env::split_paths(path)).filter(|dir| dir.is_absolute());
+    for file in dirs.map(|dir| dir.join(program)) {
+        if !program.is_empty() && !files.contains(&file) {
+            files.push(file);
         }
     }
-    None
+    files
 }
 
 /// Like [`find_along`], but says what is wrong.

@@ -12,6 +12,6 @@ mod spawn;
 mod tool;
 
 pub use failure::{CommandError, Words};
-pub use find::find;
+pub use find::{find, find_all};
 pub use spawn::{Destination, Training, TrainingCommand, spawn_companion, spawn_detached, spawn_training};
 pub use tool::{Output, Stream, Tool};

@@ -81,7 +81,7 @@ const fn key(name: &'static str, kind: Kind, default: Option<&'static str>, abou
 const SOCKET: &str = "/run/dlrun/dlrund.sock";
 
 /// All settings of dlrun, in the order of the documentation.
-pub const KEYS: [Key; 18] = [
+pub const KEYS: [Key; 22] = [
     key("state_dir", Kind::Path, None, "records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)"),
     key("scheduler.kind", Kind::Word(&SchedulerKind::WORDS), Some("auto"), "who takes jobs that do not say"),
     key(
@@ -92,6 +92,10 @@ pub const KEYS: [Key; 18] = [
     ),
     key("slurm.bin_dir", Kind::Path, None, "where sbatch, squeue and scancel lie, before PATH"),
     key("slurm.timeout_seconds", Kind::Number(1, 600), Some("30"), "how long one Slurm command may take"),
+    key("torque.bin_dir", Kind::Path, None, "where Torque's qsub, qstat and qdel lie, before PATH"),
+    key("torque.timeout_seconds", Kind::Number(1, 600), Some("30"), "how long one Torque command may take"),
+    key("openpbs.bin_dir", Kind::Path, None, "where OpenPBS's qsub, qstat and qdel lie, before PATH"),
+    key("openpbs.timeout_seconds", Kind::Number(1, 600), Some("30"), "how long one OpenPBS command may take"),
     key("defaults.queue", Kind::Text, None, "queue of jobs that name none"),
     key("defaults.account", Kind::Text, None, "account of jobs that name none"),
     key(

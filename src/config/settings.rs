@@ -103,6 +103,30 @@ impl Settings {
         Duration::from_secs(60 * self.values.number("scheduler.cache_minutes"))
     }
 
+    /// Directory of Torque's commands.
+    #[must_use]
+    pub fn torque_bin_dir(&self) -> Option<&Path> {
+        self.values.path("torque.bin_dir")
+    }
+
+    /// How long one Torque command may take.
+    #[must_use]
+    pub fn torque_timeout(&self) -> Duration {
+        Duration::from_secs(self.values.number("torque.timeout_seconds"))
+    }
+
+    /// Directory of OpenPBS's commands.
+    #[must_use]
+    pub fn openpbs_bin_dir(&self) -> Option<&Path> {
+        self.values.path("openpbs.bin_dir")
+    }
+
+    /// How long one OpenPBS command may take.
+    #[must_use]
+    pub fn openpbs_timeout(&self) -> Duration {
+        Duration::from_secs(self.values.number("openpbs.timeout_seconds"))
+    }
+
     /// Queue of jobs that name none.
     #[must_use]
     pub fn default_queue(&self) -> Option<&str> {
@@ -192,7 +216,9 @@ mod tests {
         assert_eq!(settings.scheduler(), SchedulerKind::Auto);
         assert_eq!(settings.python_env_dir(), Path::new("/home/u/.local/state/dlrun/python"));
         assert_eq!(settings.local_kill_wait(), Duration::from_secs(30));
-        assert_eq!(settings.slurm_timeout(), Duration::from_secs(30));
+        let timeouts = [settings.slurm_timeout(), settings.torque_timeout(), settings.openpbs_timeout()];
+        assert_eq!(timeouts, [Duration::from_secs(30); 3]);
+        assert_eq!((settings.torque_bin_dir(), settings.openpbs_bin_dir()), (None, None));
         assert_eq!(settings.record_interval(), Duration::from_secs(30));
         assert_eq!(settings.process_interval(), Duration::from_secs(5));
         assert_eq!(settings.daemon_socket(), Some(Path::new("/run/dlrun/dlrund.sock")));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::Rejected;
 use crate::job::{JobId, JobState, SchedulerKind};
 use crate::site::SiteModel;
 
@@ -65,6 +66,8 @@ pub struct SiteFacts {
     pub env_file: Option<PathBuf>,
     /// The schedulers whose commands are found, the one to be taken first.
     pub schedulers: Vec<SchedulerFacts>,
+    /// What looks like a scheduler and is none, or not the one that was asked for.
+    pub passed_over: Vec<Rejected>,
     /// What the scheduler says of the site, where it was asked.
     pub site: Option<SiteModel>,
     /// What `resources.depends` names, by its text.

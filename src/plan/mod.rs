@@ -13,7 +13,7 @@ mod shown;
 mod variables;
 
 pub use facts::{PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts, TargetFacts};
-pub use resolve::{resolve, scheduler_of};
+pub use resolve::{asked_scheduler, resolve, scheduler_of};
 pub use shown::describe;
 
 use serde::{Deserialize, Serialize};

@@ -77,6 +77,21 @@ pub fn scheduler_of(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> S
     Resolver::new(spec, settings, facts).scheduler()
 }
 
+/// The scheduler that flag, job file or setting name, with the reason; `None`: the one that is found.
+#[must_use]
+pub fn asked_scheduler(spec: &JobSpec, settings: &Settings) -> Option<(SchedulerKind, String)> {
+    let in_file = spec.scheduler.kind.filter(|kind| *kind != SchedulerKind::Auto);
+    let configured = Some(settings.scheduler()).filter(|kind| *kind != SchedulerKind::Auto);
+    let origin = settings.origin("scheduler.kind");
+    // A flag is the user's last word; a site's or user's setting gives way to the job file.
+    let flag = configured.filter(|_| matches!(origin, Origin::Flag { .. }));
+    match (flag, in_file, configured) {
+        (None, Some(kind), _) => Some((kind, JOB_FILE.to_owned())),
+        (Some(kind), ..) | (None, None, Some(kind)) => Some((kind, format!("{origin} says so"))),
+        (None, None, None) => None,
+    }
+}
+
 fn check_size(plan: &Plan, mut problems: Vec<Problem>) -> Result<Plan, Vec<Problem>> {
     let bytes = plan.to_json().len();
     if bytes > MAX_PLAN_BYTES {
@@ -153,36 +168,32 @@ impl<'a> Resolver<'a> {
     /// Design rule: a scheduler whose commands are found takes the job; none found and none configured means this
     /// machine, said loudly. A scheduler that is down is never replaced by this machine: that is the caller's error.
     fn scheduler(&mut self) -> SchedulerKind {
-        let in_file = self.spec.scheduler.kind.filter(|kind| *kind != SchedulerKind::Auto);
-        let configured = Some(self.settings.scheduler()).filter(|kind| *kind != SchedulerKind::Auto);
-        let origin = self.settings.origin("scheduler.kind").clone();
-        // A flag is the user's last word; a site's or user's setting gives way to the job file.
-        let flag = configured.filter(|_| matches!(origin, Origin::Flag { .. }));
-        let (kind, why) = match (flag, in_file, configured) {
-            (Some(kind), ..) => (kind, format!("{origin} says so")),
-            (None, Some(kind), _) => (kind, JOB_FILE.to_owned()),
-            (None, None, Some(kind)) => (kind, format!("{origin} says so")),
-            (None, None, None) => match self.facts.schedulers.first() {
-                Some(found) => (found.kind, format!("found {}", found.command.display())),
-                None => {
-                    let warning =
-                        "no scheduler found: the job runs on THIS machine, one at a time".to_owned();
-                    self.warnings.push(warning);
-                    (
-                        SchedulerKind::Local,
-                        "no scheduler's commands are found and none is configured".to_owned(),
-                    )
-                }
-            },
-        };
+        let (kind, why) = asked_scheduler(self.spec, self.settings).unwrap_or_else(|| {
+            if let Some(found) = self.facts.schedulers.first() {
+                return (found.kind, format!("found {}", found.command.display()));
+            }
+            self.warnings.push("no scheduler found: the job runs on THIS machine, one at a time".to_owned());
+            (SchedulerKind::Local, "no scheduler's commands are found and none is configured".to_owned())
+        });
         self.decide("scheduler", kind.as_str(), why);
         for found in self.facts.schedulers.iter().filter(|found| found.kind != kind) {
             let why = format!("{} is there, but was not asked for", found.command.display());
             self.reject(found.kind.as_str(), why);
         }
+        for Rejected { value, why } in &self.facts.passed_over {
+            self.reject(value, why.clone());
+        }
         if kind == SchedulerKind::Local && self.facts.schedulers.is_empty() {
             self.reject("slurm", "`sbatch` is not in PATH");
-            self.reject("torque, openpbs", "`qsub` is not in PATH");
+            if self.facts.passed_over.is_empty() {
+                self.reject("torque, openpbs", "`qsub` is not in PATH");
+            }
+        }
+        let is_here = self.facts.schedulers.iter().any(|found| found.kind == kind);
+        if kind.is_pbs() && !is_here {
+            for Rejected { value, why } in &self.facts.passed_over {
+                self.warnings.push(format!("the job is for {}, but {value}: {why}", kind.as_str()));
+            }
         }
         kind
     }
@@ -295,6 +306,7 @@ mod tests {
             script: None,
             env_file: None,
             schedulers: Vec::new(),
+            passed_over: Vec::new(),
             site: None,
             targets: std::collections::BTreeMap::new(),
             image: None,

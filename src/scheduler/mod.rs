@@ -3,6 +3,7 @@
 //! Each scheduler is a directory with one file per external verb. Its words are translated here and nowhere else.
 //! Torque and OpenPBS will stand beside [`slurm`] and [`local`].
 
+pub mod find;
 pub mod local;
 pub mod script;
 pub mod seen;

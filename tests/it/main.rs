@@ -47,3 +47,4 @@ mod store;
 mod support;
 mod systemd;
 mod timing;
+mod which_scheduler;

@@ -20,6 +20,9 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         SchedulerKind::Slurm if !args.no_check => Some(session.slurm.test(plan, &script::render(plan))?),
         _ => None,
     };
+    if plan.scheduler.is_pbs() && !args.no_check {
+        session.scheduler(plan.scheduler)?;
+    }
     let environment_ready = job.python.as_ref().map(|python| python.ready);
     let value = json!({
         "job_file": plan.job_file,
