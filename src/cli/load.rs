@@ -15,7 +15,7 @@ use super::session::Session;
 use super::site::{self, Known};
 use crate::command::find;
 use crate::diagnostic::Problem;
-use crate::job::{self, Command, JobSpec, MAX_JOB_FILE_BYTES};
+use crate::job::{self, Command, JobSpec, Launcher, MAX_JOB_FILE_BYTES};
 use crate::plan::{self, Plan, PythonFacts, ScriptFacts, SiteFacts};
 use crate::pyenv::{self, EnvFacts};
 
@@ -268,6 +268,7 @@ impl Place {
             .as_ref()
             .map(|path| ScriptFacts { path: path.clone(), executable: is_executable(path) });
         let runtime = || find("apptainer", &[]).or_else(|| find("singularity", &[]));
+        let wants_mpi = spec.run.launcher.as_ref().is_some_and(|asked| asked.value == Launcher::Mpi);
         let asked = plan::asked_scheduler(spec, &session.settings).map(|(kind, _)| kind);
         let schedulers = schedulers::look(session, asked);
         Ok(SiteFacts {
@@ -290,6 +291,7 @@ impl Place {
                 requirements: requirements.clone(),
             }),
             cpus: allowed_cpus(),
+            mpirun: wants_mpi.then(|| find("mpirun", &[])).flatten(),
             dlrun: std::env::current_exe()?,
         })
     }

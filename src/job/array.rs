@@ -99,6 +99,18 @@ impl ArraySpec {
         &self.ranges
     }
 
+    /// The one range that has the same indexes, where there is one: `1,3,5` are `1-5:2`.
+    #[must_use]
+    pub fn single_range(&self) -> Option<IndexRange> {
+        if let [range] = self.ranges[..] {
+            return Some(range);
+        }
+        let indexes: Vec<u32> = self.indexes().collect();
+        let (first, last) = (*indexes.first()?, *indexes.last()?);
+        let step = indexes.get(1)? - first;
+        indexes.windows(2).all(|pair| pair[1] - pair[0] == step).then_some(IndexRange { first, last, step })
+    }
+
     /// Its indexes, in rising order.
     pub fn indexes(&self) -> impl Iterator<Item = u32> + '_ {
         self.ranges.iter().flat_map(|range| range.indexes())
@@ -182,6 +194,15 @@ mod tests {
             assert_eq!((spec.to_string().as_str(), spec.count()), (shown, count), "{text}");
         }
         assert!(ArraySpec::parse("5-9:2").is_ok_and(|spec| spec.contains(7) && !spec.contains(8)));
+    }
+
+    #[test]
+    fn even_lists_are_one_range() {
+        for (text, range) in [("0-9", Some((0, 9, 1))), ("7", Some((7, 7, 1))), ("1,3,5", Some((1, 5, 2)))] {
+            let single = ArraySpec::parse(text).expect("valid").single_range();
+            assert_eq!(single.map(|range| (range.first, range.last, range.step)), range, "{text}");
+        }
+        assert_eq!(ArraySpec::parse("1,3,7").expect("valid").single_range(), None);
     }
 
     #[test]

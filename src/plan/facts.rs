@@ -80,6 +80,8 @@ pub struct SiteFacts {
     pub python: Option<PythonFacts>,
     /// CPUs of this machine that this process may use.
     pub cpus: Option<u64>,
+    /// `mpirun` of this machine, where the job wants it.
+    pub mpirun: Option<PathBuf>,
     /// The running dlrun.
     pub dlrun: PathBuf,
 }

@@ -3,6 +3,7 @@
 //! [`resolve`] is a pure function of job file, settings and site facts. A [`Plan`] holds everything that the script and
 //! the node need, so it can wait in a queue for weeks.
 
+mod dialect;
 mod environment;
 mod facts;
 mod fit;

@@ -26,6 +26,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let nodes = spec.resources.nodes.as_ref().map_or(1, |nodes| nodes.value.0);
     let launcher = resolver.launcher(nodes);
     let resources = resolver.resources(nodes, scheduler);
+    resolver.dialect(scheduler, &name, launcher);
     resolver.timing();
     resolver.monitoring();
     resolver.pass_through(scheduler);
@@ -313,6 +314,7 @@ mod tests {
             container_runtime: None,
             python: None,
             cpus: Some(2),
+            mpirun: None,
             dlrun: "/usr/bin/dlrun".into(),
         }
     }

@@ -25,7 +25,10 @@ impl Resolver<'_> {
         if let Some(gpus) = &asked.gpus_per_node {
             self.decide("gpus_per_node", gpus.clone(), JOB_FILE);
         }
-        let queue = self.or_default("queue", asked.queue.as_deref(), self.settings.default_queue());
+        // With OpenPBS a reservation is a queue: no default may stand beside it.
+        let reserved = scheduler == SchedulerKind::OpenPbs && asked.reservation.is_some();
+        let default_queue = self.settings.default_queue().filter(|_| !reserved);
+        let queue = self.or_default("queue", asked.queue.as_deref(), default_queue);
         let account = self.or_default("account", asked.account.as_deref(), self.settings.default_account());
         if local {
             self.name_what_local_lacks();
@@ -153,6 +156,7 @@ impl Resolver<'_> {
             ("exclude", asked.exclude.is_some()),
             ("gpus_per_node", asked.gpus_per_node.is_some()),
             ("exclusive", asked.exclusive.is_some()),
+            ("memory_per_cpu", asked.memory_per_cpu.is_some()),
             ("tasks_per_node", asked.tasks_per_node.is_some_and(|tasks| tasks > 1)),
         ];
         let named: Vec<&str> = lacks.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();
