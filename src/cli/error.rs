@@ -157,7 +157,7 @@ impl From<SchedulerError> for Error {
                 let hint = "look with `squeue --me` before submitting again; the run is kept, and found if its job starts";
                 (Kind::Unreachable, Some(hint))
             }
-            SchedulerError::Failed { .. } => (Kind::Unreachable, None),
+            SchedulerError::Failed { .. } | SchedulerError::NoHistory { .. } => (Kind::Unreachable, None),
             SchedulerError::File { source, .. } => (file_kind(source), None),
         };
         hinted(kind, error, hint)

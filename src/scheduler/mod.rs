@@ -5,6 +5,7 @@
 
 pub mod find;
 pub mod local;
+mod retry;
 pub mod script;
 pub mod seen;
 pub mod slurm;
@@ -104,6 +105,15 @@ pub enum SchedulerError {
         /// Its words.
         #[source]
         source: CommandError,
+    },
+    /// It keeps no record of jobs that are over.
+    #[error("{scheduler} keeps no history here")]
+    NoHistory {
+        /// Which one.
+        scheduler: &'static str,
+        /// Its words, where it was asked.
+        #[source]
+        source: Option<CommandError>,
     },
     /// A file of the local scheduler could not be used.
     #[error("cannot {what} `{}`", .path.display())]

@@ -95,7 +95,8 @@ fn queue_that_fails_now_and_then_does_not_end_the_wait() {
     let queue =
         submitted(&env, "RUNNING").stderr("squeue: error: Socket timed out on send/recv operation\n").code(1);
     let waiting = env.dlrun(["wait", "@1"]).start();
-    crate::support::wait_for("an answer", || queue.calls().len() > 1);
+    // A question is asked four times before its failure is told.
+    crate::support::wait_for("two questions", || queue.calls().len() > 4);
     let now = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs();
     let _ = queue.code(0).stderr("").stdout(&format!("4711|COMPLETED|{now}|{now}|{now}|n1|None\n"));
     let _ = waiting.finish().code(0).warns("Socket timed out");

@@ -14,6 +14,11 @@ export DLRUN_NODE=${SLURMD_NODENAME:-$(uname -n)}
 # A job that was submitted from inside a run is another run.
 [ "${DLRUN_RUN_ID:-}" != "${DLRUN_INSIDE:-none}" ] || DLRUN_RUN_ID=
 unset DLRUN_INSIDE
+# Slurm's commands know an element as `95_3`; its SLURM_JOB_ID is another number. All elements of a run share the array's id.
+if [ -n "${SLURM_ARRAY_JOB_ID:-}" ]; then
+    DLRUN_JOB_ID=$SLURM_ARRAY_JOB_ID
+    [ -n "${DLRUN_RUN_ID:-}" ] || DLRUN_JOB_ID=${DLRUN_JOB_ID}_$SLURM_ARRAY_TASK_ID
+fi
 if [ -z "$DLRUN_RUN_ID" ] && [ -n "$dlrun_exe" ]; then
     # Came through `dlrun render`: this job gets its run id here, unless the state directory hangs.
     exec 9< <("$dlrun_exe" exec --mint < /dev/null)

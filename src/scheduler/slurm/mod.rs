@@ -3,6 +3,9 @@
 //! Checked with 22.05; later versions differ in their JSON, which is not used here.
 
 mod directives;
+mod ids;
+mod own;
+mod reasons;
 mod sacct;
 mod sbatch;
 mod scancel;
@@ -11,19 +14,18 @@ mod squeue;
 mod states;
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
 use crate::command::{CommandError, Output, Tool, find};
-use crate::job::{JobId, JobState, SchedulerKind};
+use crate::job::{JobState, SchedulerKind};
 use crate::plan::Plan;
-use crate::record::QueueEntry;
 use crate::site::SiteModel;
 
 pub use directives::{directives, shape};
+pub use reasons::meaning;
 pub use sbatch::OWN_VARIABLES;
 
 const NAME: &str = "slurm";
@@ -66,6 +68,8 @@ impl Slurm {
             .in_dirs(&self.bin_dirs)
             .timeout(self.timeout)
             .env("SLURM_TIME_FORMAT", "%s")
+            // Else lists of array indexes end in `...` after 64 bytes.
+            .env("SLURM_BITSTR_LEN", "0")
             .env_remove_prefixes(&["SQUEUE_", "SACCT_", "SCANCEL_"])
     }
 }
@@ -138,30 +142,4 @@ fn failed(what: String) -> impl FnOnce(CommandError) -> SchedulerError {
         | CommandError::TimedOut { .. } => SchedulerError::Unreachable { scheduler: NAME, source },
         source => SchedulerError::Failed { scheduler: NAME, what, source },
     }
-}
-
-/// Picks for each job the entry that is really its own: same id, and not submitted before it. A controller that lost its
-/// state hands the same ids out again, and an old job of the same id must not lend us its state.
-fn own_entries(jobs: &[JobRef], mut entries: Vec<QueueEntry>) -> Entries {
-    /// Clocks of the login node and the controller may differ by this much.
-    const CLOCK_SKEW_MS: u64 = 120_000;
-    let mut own = Entries::new();
-    // The latest of several lines about one job (requeues in accounting) is the one that counts.
-    entries.sort_by_key(|entry| entry.submitted_at_ms);
-    let mut by_id: HashMap<&JobId, Vec<&QueueEntry>> = HashMap::new();
-    for entry in &entries {
-        by_id.entry(&entry.job_id).or_default().push(entry);
-    }
-    for job in jobs {
-        let fits = |entry: &&&QueueEntry| {
-            let close =
-                |at: u64| at.abs_diff(job.submitted_at_ms) <= CLOCK_SKEW_MS || at > job.submitted_at_ms;
-            entry.submitted_at_ms.is_none_or(close)
-        };
-        let lines = by_id.get(&job.job_id).map_or(&[][..], Vec::as_slice);
-        if let Some(entry) = lines.iter().rev().find(fits) {
-            own.insert(job.run_id.clone(), vec![(*entry).clone()]);
-        }
-    }
-    own
 }

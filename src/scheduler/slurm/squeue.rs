@@ -3,75 +3,141 @@
 //! One question for any number of jobs. Finished jobs stay known for `MinJobAge` (300 s by default). Of several ids
 //! unknown ones are left out of the answer; a single unknown one is an error, which here means the same.
 
-use super::{NAME, Slurm, failed, own_entries, states, unanswered, unreachable};
-use crate::job::JobId;
+use super::ids::SeenId;
+use super::own::{Line, jobs_of, own_entries};
+use super::{NAME, Slurm, failed, reasons, states, unanswered, unreachable};
+use crate::job::{JobId, JobState};
 use crate::record::QueueEntry;
+use crate::scheduler::retry::patiently;
 use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 /// Id, state, submitted, start, end, nodes, reason. No field before the last can hold a `|`.
 const FORMAT: &str = "--format=%i|%T|%V|%S|%e|%N|%r";
 
+/// Bytes of ids in one question. One argument may have 128 KiB (`MAX_ARG_STRLEN`); this is 10,000 jobs and more.
+const IDS_BYTES: usize = 100_000;
+
 pub(super) fn queue(slurm: &Slurm, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-    if jobs.is_empty() {
-        return Ok(Entries::new());
+    let mut lines = Vec::new();
+    for ids in questions(jobs) {
+        lines.extend(ask(slurm, &ids)?.lines().filter_map(line));
     }
-    let ids: Vec<&str> = jobs.iter().map(|job| job.job_id.0.as_str()).collect();
-    let tool = slurm
-        .tool("squeue")
-        .args(["--noheader", "--states=all", FORMAT])
-        .arg(format!("--jobs={}", ids.join(",")));
-    let what = || "list jobs".to_owned();
-    let output = tool.run().map_err(failed(what()))?;
-    if !output.status.success() {
-        if output.stderr.contains("Invalid job id specified") {
-            return Ok(Entries::new());
-        }
-        let no_answer = unreachable(&output) || unanswered(&output);
-        return Err(match output.require_success("squeue") {
-            Err(source) if no_answer => SchedulerError::Unreachable { scheduler: NAME, source },
-            Err(source) => failed(what())(source),
-            Ok(_) => unreachable!("the status was tested"),
-        });
-    }
-    Ok(own_entries(jobs, output.stdout.lines().filter_map(entry).collect()))
+    Ok(own_entries(jobs, lines))
 }
 
-fn entry(line: &str) -> Option<QueueEntry> {
-    let mut fields = line.splitn(7, '|').map(str::trim);
-    let (id, raw) = (fields.next()?, fields.next()?);
+/// The ids of all jobs, each once, with commas between: as few lists as command lines allow.
+pub(super) fn questions(jobs: &[JobRef]) -> Vec<String> {
+    let mut ids: Vec<&str> = jobs.iter().flat_map(jobs_of).map(|(id, _)| id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut lists: Vec<String> = Vec::new();
+    for id in ids {
+        match lists.last_mut() {
+            Some(list) if list.len() + 1 + id.len() <= IDS_BYTES => {
+                list.push(',');
+                list.push_str(id);
+            }
+            _ => lists.push(id.to_owned()),
+        }
+    }
+    lists
+}
+
+fn ask(slurm: &Slurm, ids: &str) -> Result<String, SchedulerError> {
+    let tool = slurm.tool("squeue").args(["--noheader", "--states=all", FORMAT]).arg(format!("--jobs={ids}"));
+    let busy = |answer: &Result<_, _>| answer.as_ref().is_ok_and(unanswered);
+    let output = patiently(|| tool.run(), busy).map_err(failed("list jobs".to_owned()))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    if output.stderr.contains("Invalid job id specified") {
+        return Ok(String::new());
+    }
+    let no_answer = unreachable(&output) || unanswered(&output);
+    Err(match output.require_success("squeue") {
+        Err(source) if no_answer => SchedulerError::Unreachable { scheduler: NAME, source },
+        Err(source) => failed("list jobs".to_owned())(source),
+        Ok(_) => unreachable!("the status was tested"),
+    })
+}
+
+/// A line that was cut off lacks fields, and says nothing.
+fn line(text: &str) -> Option<Line> {
+    let fields: Vec<&str> = text.splitn(7, '|').map(str::trim).collect();
+    let [id, raw, submitted, started, ended, nodes, reason] = fields[..] else { return None };
+    let id = SeenId::read(id)?;
     let state = states::state(raw);
-    let mut time = || fields.next().and_then(states::time_ms);
-    let (submitted_at_ms, started_at_ms, ended_at_ms) = (time(), time(), time());
-    let nodes = fields.next().filter(|nodes| !nodes.is_empty()).map(str::to_owned);
-    Some(QueueEntry {
-        job_id: JobId(id.to_owned()),
+    let reason = states::reason(reason);
+    let waits_for_ever = reason.as_deref().is_some_and(reasons::is_stuck) || states::is_held(raw);
+    let entry = QueueEntry {
+        job_id: JobId(id.base.clone()),
         state,
         raw_state: raw.to_owned(),
-        reason: fields.next().and_then(states::reason),
-        submitted_at_ms,
+        submitted_at_ms: states::time_ms(submitted),
         // A pending job's start and a running job's end are expectations, not facts.
-        started_at_ms: started_at_ms.filter(|_| state != crate::job::JobState::Pending),
-        ended_at_ms: ended_at_ms.filter(|_| state.is_final()),
-        exit: None,
-        nodes,
+        started_at_ms: states::time_ms(started).filter(|_| state != JobState::Pending),
+        ended_at_ms: states::time_ms(ended).filter(|_| state.is_final()),
+        exit: reason.as_deref().and_then(reasons::exit).filter(|_| state.is_final()),
+        nodes: Some(nodes).filter(|nodes| !nodes.is_empty()).map(str::to_owned),
         elements: None,
-        stuck: false,
-    })
+        stuck: state == JobState::Pending && waits_for_ever,
+        reason,
+    };
+    Some(Line { id, entry })
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::job::JobState;
+    use crate::record::ExitStatus;
+    use crate::scheduler::slurm::own::tests::job;
+
+    fn entry(text: &str) -> Option<QueueEntry> {
+        line(text).map(|line| line.entry)
+    }
 
     #[test]
     fn lines_are_read() {
         let running = entry("103|RUNNING|1795184521|1795184522|1795184822|n[1-2]|None").expect("a line");
         assert_eq!((running.state, running.nodes.as_deref()), (JobState::Running, Some("n[1-2]")));
         assert_eq!((running.ended_at_ms, running.reason), (None, None));
-        let pending =
-            entry("104|PENDING|1795184521|N/A|N/A||ReqNodeNotAvail, UnavailableNodes:n4").expect("a line");
+        let text = "104|PENDING|1795184521|N/A|N/A||ReqNodeNotAvail, UnavailableNodes:n4";
+        let pending = entry(text).expect("a line");
         assert_eq!(pending.reason.as_deref(), Some("ReqNodeNotAvail, UnavailableNodes:n4"));
-        assert_eq!(entry(""), None);
+        assert!(!pending.stuck);
+        assert!(entry("104|PENDING|1795184521|N/A|N/A||PartitionTimeLimit").is_some_and(|entry| entry.stuck));
+        let killed = entry("105|FAILED|1795184521|1795184522|1795184523|n1|RaisedSignal:9(Killed)");
+        assert_eq!(killed.and_then(|entry| entry.exit), Some(ExitStatus::Signal(9)));
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_says_nothing() {
+        let whole = "103_7|RUNNING|1795184521|1795184522|1795184822|n1|None";
+        assert!(line(whole).is_some());
+        let last_bar = whole.rfind('|').expect("it has bars");
+        for end in 0..=last_bar {
+            assert!(line(&whole[..end]).is_none(), "{}", &whole[..end]);
+        }
+    }
+
+    #[test]
+    fn all_jobs_are_asked_for_in_one_question_while_the_command_line_holds_them() {
+        let some = [job(1, "95", &[("96", 1000), ("97", 2000)]), job(2, "12", &[]), job(3, "12", &[])];
+        assert_eq!(questions(&some), ["12,95,96,97"]);
+        let many: Vec<JobRef> = (0..30_000).map(|n| job(1, &format!("{}", 1_000_000 + n), &[])).collect();
+        let lists = questions(&many);
+        assert_eq!(lists.len(), 3);
+        assert!(lists.iter().all(|list| list.len() <= IDS_BYTES));
+        assert_eq!(lists.iter().map(|list| list.split(',').count()).sum::<usize>(), 30_000);
+        assert!(questions(&[]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_read_without_panic(text in "[0-9_+\\[\\]|A-Z ,.%:-]{0,60}|\\PC{0,40}") {
+            let _ = line(&text);
+        }
     }
 }

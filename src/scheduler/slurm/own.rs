@@ -1,0 +1,153 @@
+//! Which of the lines that Slurm prints are about a run's own jobs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::ids::{SeenId, shifted};
+use crate::record::QueueEntry;
+use crate::scheduler::{Entries, JobRef};
+
+/// Clocks of the login node and the controller may differ by this much, in milliseconds.
+const CLOCK_SKEW_MS: u64 = 120_000;
+
+/// A line about a job or about elements of one.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    /// Its id, as shown.
+    pub(super) id: SeenId,
+    /// What it says.
+    pub(super) entry: QueueEntry,
+}
+
+/// The jobs of a run with what is added to their indexes. That of the first is 0 unless it stands among the parts too.
+pub(super) fn jobs_of(job: &JobRef) -> Vec<(&str, u32)> {
+    let mut jobs: Vec<(&str, u32)> =
+        job.parts.iter().map(|part| (part.job_id.0.as_str(), part.offset)).collect();
+    if !jobs.iter().any(|(id, _)| *id == job.job_id.0) {
+        jobs.insert(0, (&job.job_id.0, 0));
+    }
+    jobs
+}
+
+/// Picks for each run the lines that are really its own: same id, and not submitted before it. A controller that lost its
+/// state hands the same ids out again, and an old job of the same id must not lend us its state. Of several lines about
+/// one element (requeues and shrunk jobs in accounting) the latest counts, of a heterogeneous job its first component.
+pub(super) fn own_entries(jobs: &[JobRef], mut lines: Vec<Line>) -> Entries {
+    lines.sort_by_key(|line| line.entry.submitted_at_ms);
+    let mut by_id: HashMap<&str, Vec<&Line>> = HashMap::new();
+    for line in &lines {
+        by_id.entry(&line.id.base).or_default().push(line);
+        // An element that is a run of its own goes by its own id.
+        if line.id.shown != line.id.base {
+            by_id.entry(&line.id.shown).or_default().push(line);
+        }
+    }
+    let mut own = Entries::new();
+    for job in jobs {
+        let mut of_run = BTreeMap::new();
+        for (part, (id, offset)) in jobs_of(job).into_iter().enumerate() {
+            for line in by_id.get(id).into_iter().flatten().filter(|line| fits(job, &line.entry)) {
+                let elements = line.id.elements.as_ref().and_then(|elements| shifted(elements, offset));
+                let key = (part, line.id.elements.as_ref().map(ToString::to_string));
+                let entry = QueueEntry { elements, ..line.entry.clone() };
+                if line.id.component.is_none_or(|component| component == 0) {
+                    of_run.insert(key, entry);
+                }
+            }
+        }
+        if !of_run.is_empty() {
+            own.insert(job.run_id.clone(), of_run.into_values().collect());
+        }
+    }
+    own
+}
+
+fn fits(job: &JobRef, entry: &QueueEntry) -> bool {
+    let close = |at: u64| at.abs_diff(job.submitted_at_ms) <= CLOCK_SKEW_MS || at > job.submitted_at_ms;
+    entry.submitted_at_ms.is_none_or(close)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::job::{JobId, JobState, RunId};
+    use crate::record::ArrayPart;
+
+    pub(in crate::scheduler::slurm) fn job(number: u8, id: &str, parts: &[(&str, u32)]) -> JobRef {
+        let part =
+            |(id, offset): &(&str, u32)| ArrayPart { job_id: JobId((*id).to_owned()), offset: *offset };
+        JobRef {
+            run_id: RunId::from_random([number; 10]),
+            job_id: JobId(id.to_owned()),
+            parts: parts.iter().map(part).collect(),
+            name: "train".to_owned(),
+            submitted_at_ms: 1_000_000,
+            submit_host: "login".to_owned(),
+            run_dir: "/run".into(),
+        }
+    }
+
+    fn line(id: &str, submitted_at_ms: u64, state: JobState) -> Line {
+        let entry = QueueEntry {
+            job_id: JobId(id.to_owned()),
+            state,
+            raw_state: "RAW".to_owned(),
+            reason: None,
+            submitted_at_ms: Some(submitted_at_ms),
+            started_at_ms: None,
+            ended_at_ms: None,
+            exit: None,
+            nodes: None,
+            elements: None,
+            stuck: false,
+        };
+        Line { id: SeenId::read(id).expect("an id"), entry }
+    }
+
+    fn seen(job: &JobRef, lines: Vec<Line>) -> Vec<(Option<String>, JobState)> {
+        let entries = own_entries(std::slice::from_ref(job), lines).remove(&job.run_id).unwrap_or_default();
+        entries.iter().map(|entry| (entry.elements.as_ref().map(ToString::to_string), entry.state)).collect()
+    }
+
+    #[test]
+    fn elements_of_all_parts_are_told_in_the_runs_own_numbers() {
+        let array = job(1, "95", &[("96", 1000)]);
+        let lines = vec![
+            line("96_[0-2]", 1_000_000, JobState::Pending),
+            line("95_7", 1_000_000, JobState::Running),
+            line("195_7", 1_000_000, JobState::Failed),
+        ];
+        let expected = [(Some("7".into()), JobState::Running), (Some("1000-1002".into()), JobState::Pending)];
+        assert_eq!(seen(&array, lines), expected);
+    }
+
+    #[test]
+    fn the_first_job_may_have_an_offset_too() {
+        let array = job(1, "95", &[("95", 5000), ("96", 6000)]);
+        let lines = vec![line("95_1", 1_000_000, JobState::Running)];
+        assert_eq!(seen(&array, lines), [(Some("5001".into()), JobState::Running)]);
+    }
+
+    #[test]
+    fn an_element_that_gave_itself_a_run_is_found_by_its_own_id() {
+        let element = job(1, "95_7", &[]);
+        let lines = vec![line("95_7", 1_000_000, JobState::Running)];
+        assert_eq!(seen(&element, lines), [(Some("7".into()), JobState::Running)]);
+    }
+
+    #[test]
+    fn an_old_job_of_the_same_id_lends_nothing_and_the_latest_line_counts() {
+        let own = job(1, "95", &[]);
+        assert_eq!(seen(&own, vec![line("95", 500_000, JobState::Completed)]), []);
+        let lines =
+            vec![line("95", 1_100_000, JobState::Running), line("95", 1_000_000, JobState::Preempted)];
+        assert_eq!(seen(&own, lines), [(None, JobState::Running)]);
+    }
+
+    #[test]
+    fn the_first_component_speaks_for_a_heterogeneous_job() {
+        let het = job(1, "12", &[]);
+        let lines =
+            vec![line("12+1", 1_000_000, JobState::Failed), line("12+0", 1_000_000, JobState::Running)];
+        assert_eq!(seen(&het, lines), [(None, JobState::Running)]);
+    }
+}

@@ -1,0 +1,241 @@
+//! Why a job waits or ended, in words for people, and whether it waits for what cannot come by itself.
+//!
+//! The words are those of `squeue --format=%r`, 20.11 to 26.05 (`squeue(1)`, "JOB REASON CODES", and the sentences that the
+//! controller writes itself).
+
+use crate::record::ExitStatus;
+
+/// What a reason asks of the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outlook {
+    /// It passes, or the job is over.
+    Passes,
+    /// Only a change of the job, of the site or a person's release helps.
+    Stuck,
+}
+
+use Outlook::{Passes, Stuck};
+
+/// Reason, outlook, meaning. Sentences of the controller are known by their beginning.
+const REASONS: &[(&str, Outlook, &str)] = &[
+    ("Priority", Passes, "jobs of higher priority come first"),
+    ("Resources", Passes, "the nodes that it needs are in use"),
+    ("Dependency", Passes, "a job that it depends on is not there yet"),
+    ("DependencyNeverSatisfied", Stuck, "what it depends on can no longer happen; cancel it"),
+    ("BeginTime", Passes, "it may not start yet: its begin time, or the pause after a requeue"),
+    ("Licenses", Passes, "its licences are in use"),
+    ("JobArrayTaskLimit", Passes, "as many elements of its array run as may run at a time"),
+    ("JobHeldUser", Stuck, "it is held; `scontrol release` lets it go on"),
+    ("JobHeldAdmin", Stuck, "an administrator holds it, and only an administrator can let it go on"),
+    (
+        "JobHoldMaxRequeue",
+        Stuck,
+        "it was requeued so often that Slurm holds it; `scontrol release` lets it go on",
+    ),
+    (
+        "PartitionTimeLimit",
+        Stuck,
+        "its time limit is over that of its queue, or its queue has too few nodes up",
+    ),
+    ("PartitionNodeLimit", Stuck, "it asks for more or fewer nodes than its queue gives"),
+    ("PartitionDown", Stuck, "its queue starts no jobs until an administrator opens it"),
+    ("PartitionInactive", Stuck, "its queue takes no jobs until an administrator opens it"),
+    ("PartitionConfig", Stuck, "its queue does not allow what it asks for"),
+    ("BadConstraints", Stuck, "no nodes can ever be what it asks for; change the job"),
+    ("ReqNodeNotAvail", Passes, "a node that it asks for is down, drained or reserved"),
+    ("Nodes required for job are DOWN", Passes, "nodes that it needs are down, drained or reserved"),
+    ("NodeDown", Passes, "a node that it needs is down"),
+    ("FrontEndDown", Passes, "the front end that would run it is down"),
+    ("Reservation", Passes, "its reservation has not begun"),
+    ("ReservationDeleted", Stuck, "its reservation is gone; change the job"),
+    ("InvalidAccount", Stuck, "its account is not valid; change the job"),
+    ("InvalidQOS", Stuck, "its quality of service is not valid; change the job"),
+    ("AccountNotAllowed", Stuck, "its account may not use its queue"),
+    ("QOSNotAllowed", Stuck, "its quality of service may not use its queue"),
+    ("AccountingPolicy", Passes, "a limit of its account or quality of service is reached"),
+    ("QOSUsageThreshold", Passes, "its quality of service has been used too much for now"),
+    ("QOSJobLimit", Passes, "as many jobs of its quality of service run as may run at a time"),
+    ("QOSResourceLimit", Passes, "its quality of service has as much as it may have at a time"),
+    ("QOSTimeLimit", Stuck, "its time limit is over that of its quality of service"),
+    ("AssociationJobLimit", Passes, "as many jobs of its account run as may run at a time"),
+    ("AssociationResourceLimit", Passes, "its account has as much as it may have at a time"),
+    ("AssociationTimeLimit", Stuck, "its time limit is over that of its account"),
+    ("MaxMemPerLimit", Stuck, "it asks for more memory than one job may have"),
+    ("DeadLine", Stuck, "it cannot end before its deadline"),
+    ("BurstBufferOperation", Stuck, "a burst buffer failed; change the job"),
+    ("BurstBufferResources", Passes, "there is no room in the burst buffer"),
+    ("BurstBufferStageIn", Passes, "its data is on the way to the burst buffer"),
+    ("PowerNotAvail", Passes, "there is not enough power"),
+    ("PowerReserved", Passes, "the power that it needs is reserved"),
+    ("SchedDefer", Passes, "the scheduler has not looked at it yet"),
+    ("Cleaning", Passes, "its former start is being cleaned up"),
+    ("Prolog", Passes, "the site's prologue is running"),
+    ("FedJobLock", Passes, "clusters of the federation are agreeing on it"),
+    (
+        "launch failed requeued held",
+        Stuck,
+        "the site's prologue failed on a node; `scontrol release` tries again",
+    ),
+    ("job requeued in held state", Stuck, "it was requeued and held; `scontrol release` lets it go on"),
+    (
+        "user env retrieval failed requeued held",
+        Stuck,
+        "the login environment could not be read; `scontrol release` tries again",
+    ),
+    ("NonZeroExitCode", Passes, "it ended with an exit code other than 0"),
+    ("RaisedSignal", Passes, "a signal ended it"),
+    ("OutOfMemory", Passes, "it wanted more memory than it was given"),
+    ("TimeLimit", Passes, "it reached its time limit"),
+    ("InactiveLimit", Passes, "it was idle for too long"),
+    (
+        "JobLaunchFailure",
+        Passes,
+        "it could not be started, its output could not be opened, or a signal ended it",
+    ),
+    ("SystemFailure", Passes, "Slurm, a file system or the network failed"),
+];
+
+/// What a reason means, in words for people; `None` for one that says nothing or is not known.
+#[must_use]
+pub fn meaning(reason: &str) -> Option<&'static str> {
+    if let Some((.., meaning)) = known(reason) {
+        return Some(meaning);
+    }
+    match limit(reason)? {
+        Limit::PerJob => {
+            Some("it is over a limit on single jobs of its account or quality of service; change the job")
+        }
+        Limit::Minutes => {
+            Some("its account or quality of service has used up its time, or would with this job")
+        }
+        Limit::Shared => Some("its account, user or quality of service has as much as it may have at a time"),
+    }
+}
+
+/// Says whether a job that waits for this reason waits for ever unless somebody does something.
+pub(super) fn is_stuck(reason: &str) -> bool {
+    match known(reason) {
+        Some((_, outlook, _)) => *outlook == Stuck,
+        None => limit(reason) == Some(Limit::PerJob),
+    }
+}
+
+/// What a reason tells of the end: `RaisedSignal:9(Killed)`, from 24.11 on. `NonZeroExitCode` tells no number.
+pub(super) fn exit(reason: &str) -> Option<ExitStatus> {
+    let rest = reason.strip_prefix("RaisedSignal:")?;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok().filter(|signal| (1..=64).contains(signal)).map(ExitStatus::Signal)
+}
+
+fn known(reason: &str) -> Option<&'static (&'static str, Outlook, &'static str)> {
+    let reason = reason.trim().trim_start_matches('(');
+    let fits = |word: &str| {
+        let rest = reason.strip_prefix(word)?;
+        // `ReqNodeNotAvail, UnavailableNodes:n4`, `RaisedSignal:9(Killed)`, and sentences that go on.
+        (!rest.starts_with(|c: char| c.is_ascii_alphanumeric())).then_some(word.len())
+    };
+    let fitting = REASONS.iter().filter_map(|row| Some((fits(row.0)?, row)));
+    fitting.max_by_key(|(length, _)| *length).map(|(_, row)| row)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    /// On what one job may ask for: it never fits.
+    PerJob,
+    /// On time that is used up; it comes back with the site's next period, if at all.
+    Minutes,
+    /// On what several jobs have together: it passes when they end.
+    Shared,
+}
+
+/// The families `AssocMax..`, `AssocGrp..`, `QOSMax..`, `QOSMin..`, `QOSGrp..`: more than a hundred words by resource.
+fn limit(reason: &str) -> Option<Limit> {
+    let rest = reason.strip_prefix("Assoc").or_else(|| reason.strip_prefix("QOS"))?;
+    let word = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
+    if word.starts_with("Grp") {
+        // `GrpCPURunMinutesLimit` is about what runs at the moment.
+        let used_up = word == "GrpWallLimit" || (word.contains("Minutes") && !word.contains("RunMinutes"));
+        return Some(if used_up { Limit::Minutes } else { Limit::Shared });
+    }
+    let bounds = word.starts_with("Max") || word.starts_with("Min");
+    let single = ["PerJob", "PerNode", "WallDuration"].iter().any(|part| word.contains(part));
+    match bounds {
+        true if single || word.starts_with("Min") => Some(Limit::PerJob),
+        true => Some(Limit::Shared),
+        false => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_come_by_itself_is_told_from_what_passes() {
+        for reason in [
+            "PartitionTimeLimit",
+            "PartitionNodeLimit",
+            "DependencyNeverSatisfied",
+            "JobHeldUser",
+            "JobHeldAdmin",
+            "BadConstraints",
+            "InvalidAccount",
+            "InvalidQOS",
+            "PartitionDown",
+            "launch failed requeued held",
+            "AssocMaxWallDurationPerJobLimit",
+            "AssocMaxCpuPerJobLimit",
+            "AssocMaxGRESPerNode",
+            "QOSMaxNodePerJobLimit",
+            "QOSMaxWallDurationPerJobLimit",
+            "QOSMinGRES",
+        ] {
+            assert!(is_stuck(reason), "{reason}");
+            assert!(meaning(reason).is_some(), "{reason}");
+        }
+        for reason in [
+            "Priority",
+            "Resources",
+            "Dependency",
+            "BeginTime",
+            "ReqNodeNotAvail, UnavailableNodes:n4",
+            "Reservation",
+            "AssocGrpCpuLimit",
+            "AssocGrpCPUMinutesLimit",
+            "AssocMaxJobsLimit",
+            "QOSMaxJobsPerUserLimit",
+            "QOSMaxCpuPerUserLimit",
+            "RaisedSignal:9(Killed)",
+        ] {
+            assert!(!is_stuck(reason), "{reason}");
+            assert!(meaning(reason).is_some(), "{reason}");
+        }
+        for reason in ["", "None", "BrandNew", "PriorityX"] {
+            assert_eq!((is_stuck(reason), meaning(reason)), (false, None), "{reason}");
+        }
+    }
+
+    #[test]
+    fn the_longer_word_wins() {
+        assert!(meaning("ReservationDeleted").is_some_and(|text| text.contains("gone")));
+        assert!(meaning("Reservation").is_some_and(|text| text.contains("not begun")));
+    }
+
+    #[test]
+    fn signals_are_read() {
+        assert_eq!(exit("RaisedSignal:9(Killed)"), Some(ExitStatus::Signal(9)));
+        assert_eq!(exit("RaisedSignal:53(Real-time_signal_19)"), Some(ExitStatus::Signal(53)));
+        for reason in ["NonZeroExitCode", "RaisedSignal:", "RaisedSignal:999", "RaisedSignal:x"] {
+            assert_eq!(exit(reason), None, "{reason}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_reason_is_read_without_panic(reason in "\\PC{0,40}") {
+            let _ = (is_stuck(&reason), meaning(&reason), exit(&reason));
+        }
+    }
+}
