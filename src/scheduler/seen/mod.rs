@@ -13,7 +13,6 @@ mod refusal;
 mod slurm_json;
 mod slurm_text;
 mod table;
-mod words;
 
 use serde::Serialize;
 

@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use super::field::{gpus_of_gres, gpus_of_tres, said};
-use super::{JobSeen, Printed, Seen, state_word, words};
+use super::{JobSeen, Printed, Seen, state_word};
+use crate::scheduler::slurm;
 
 pub(super) fn read(text: &str) -> Option<Seen> {
     let value: Value = serde_json::from_str(text).ok()?;
@@ -33,7 +34,7 @@ fn job(job: &Value) -> Option<JobSeen> {
     Some(JobSeen {
         job_id: array_id.as_ref().zip(task).map_or(id, |(array, task)| format!("{array}_{task}")),
         name: text(job, "name"),
-        state: state_word(words::job_state(&raw_state), reason.is_some_and(words::is_hold)),
+        state: state_word(slurm::job_state(&raw_state), reason.is_some_and(slurm::is_hold)),
         raw_state,
         reason: reason.map(str::to_owned),
         exit_code,

@@ -1,7 +1,8 @@
 //! `scontrol show job`, `scontrol show node` and the default table of `squeue`.
 
 use super::field::{exit, gpus_of_gres, gpus_of_tres, leading_number, moment, said, seconds};
-use super::{JobSeen, NodeSeen, Seen, state_word, words};
+use super::{JobSeen, NodeSeen, Seen, state_word};
+use crate::scheduler::slurm;
 
 /// `KEY=value` pairs of one record. Values hold blanks and `=`, so a pair begins only where a known kind of key does: a
 /// capital letter after a blank, letters up to the `=`.
@@ -73,7 +74,7 @@ fn job(record: &str) -> Option<JobSeen> {
     Some(JobSeen {
         job_id: array_id.as_ref().zip(index).map_or(id, |(array, index)| format!("{array}_{index}")),
         name: of("JobName").map(str::to_owned),
-        state: state_word(words::job_state(raw_state), reason.is_some_and(words::is_hold)),
+        state: state_word(slurm::job_state(raw_state), reason.is_some_and(slurm::is_hold)),
         raw_state: raw_state.to_owned(),
         reason: reason.map(str::to_owned),
         exit_code: exit.map(|(code, _)| code),
@@ -170,14 +171,14 @@ fn squeue_line(line: &str) -> Option<JobSeen> {
         is_state(words[*at]) && is_time(words[at + 1]) && number
     })?;
     let raw_state = words[at];
-    let state = words::job_state(raw_state);
+    let state = slurm::job_state(raw_state);
     let place = words[at + 3..].join(" ");
     let reason = place.strip_prefix('(').map(|reason| reason.trim_end_matches(')')).and_then(said);
     let is_over_or_waits = state == crate::job::JobState::Pending;
     Some(JobSeen {
         job_id: words[0].to_owned(),
         name: (at > 3).then(|| words[2..at - 1].join(" ")),
-        state: state_word(state, reason.is_some_and(words::is_hold)),
+        state: state_word(state, reason.is_some_and(slurm::is_hold)),
         raw_state: raw_state.to_owned(),
         reason: reason.map(str::to_owned),
         elapsed_s: seconds(words[at + 1]).filter(|_| !is_over_or_waits),

@@ -2,8 +2,9 @@
 
 use super::field::{exit, gpus_of_tres, leading_number, moment, said, seconds};
 use super::slurm_text::node_state;
-use super::{Columns, JobSeen, NodeSeen, Seen, state_word, words};
+use super::{Columns, JobSeen, NodeSeen, Seen, state_word};
 use crate::job::JobState;
+use crate::scheduler::slurm;
 
 /// A table as rows of named cells.
 struct Table<'a> {
@@ -113,7 +114,7 @@ fn headless<'a>(lines: &[&'a str], separator: &str) -> Option<Table<'a>> {
         let cells: Vec<&str> = line.split(separator).map(str::trim).collect();
         let find = |fits: fn(&str) -> bool| cells.iter().copied().find(|cell| fits(cell));
         let id = cells.first().copied().filter(|id| id.starts_with(|c: char| c.is_ascii_digit()))?;
-        let state = find(|cell| cell.len() > 2 && words::is_state(cell))?;
+        let state = find(|cell| cell.len() > 2 && is_state(cell))?;
         // Start and end follow each other, and Slurm's own order has them behind the state.
         let after = cells.iter().skip_while(|cell| **cell != state).skip(1).copied();
         let times: Vec<&str> = after.take_while(|cell| is_time(cell)).collect();
@@ -124,6 +125,10 @@ fn headless<'a>(lines: &[&'a str], separator: &str) -> Option<Table<'a>> {
     }
     let names = ["jobid", "state", "start", "end", "exitcode", "alloctres"].map(str::to_owned).into();
     Some(Table { names, rows })
+}
+
+fn is_state(cell: &str) -> bool {
+    slurm::job_state(cell) != JobState::Unknown
 }
 
 /// `2025-09-23T10:11:19`, or that there is none.
@@ -174,7 +179,7 @@ fn job(row: &Row<'_>) -> Option<JobSeen> {
         return None;
     }
     let raw_state = row.cell(STATE)?;
-    let state = words::job_state(raw_state);
+    let state = slurm::job_state(raw_state);
     let reason =
         row.cell(REASON).and_then(|reason| said(reason.trim_start_matches('(').trim_end_matches(')')));
     // As printed: accounting says `None assigned` of a job that waits.
@@ -187,7 +192,7 @@ fn job(row: &Row<'_>) -> Option<JobSeen> {
     Some(JobSeen {
         job_id: number,
         name: row.cell(NAME).map(str::to_owned),
-        state: state_word(state, reason.is_some_and(words::is_hold)),
+        state: state_word(state, reason.is_some_and(slurm::is_hold)),
         raw_state: raw_state.to_owned(),
         reason: reason.filter(|reason| Some(*reason) != place).map(str::to_owned),
         exit_code: exit.map(|(code, _)| code),

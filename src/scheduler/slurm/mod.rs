@@ -109,6 +109,11 @@ pub(super) fn job_state(word: &str) -> JobState {
     states::state(word)
 }
 
+/// Says whether a person must let a job go that waits for this reason (`JobHeldUser`, `launch failed requeued held`).
+pub(super) fn is_hold(reason: &str) -> bool {
+    reason.to_ascii_lowercase().contains("held")
+}
+
 /// Words by which Slurm's commands say that they never reached the controller, as seen in 22.05 to 26.05.
 const UNREACHABLE: [&str; 5] = [
     "Unable to contact slurm controller",
