@@ -103,7 +103,7 @@ fn accounting_is_asked_on_request_only() {
     let _ = env.fake_slurm();
     let _ = env.dlrun(["submit"]).arg(env.job("true", "")).run().code(0);
     let now = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs();
-    let sacct = env.fake("sacct").stdout(&format!("4711|OUT_OF_MEMORY|{now}|{now}|{now}|n1|None\n"));
+    let sacct = env.fake("sacct").stdout(&format!("4711|OUT_OF_MEMORY|0:125|{now}|{now}|{now}|n1|None\n"));
     let _ = env.dlrun(["list"]).run().code(0).says("unknown");
     assert_eq!(sacct.calls().len(), 0);
     let _ = env.dlrun(["list", "--history"]).run().code(0).says("out_of_memory");
