@@ -144,19 +144,28 @@ fn hinted(kind: Kind, error: impl StdError + Send + Sync + 'static, hint: Option
     }
 }
 
+const LOOK_FIRST: &str =
+    "look with `squeue --me` before submitting again; the run is kept, and found if its job starts";
+
 impl From<SchedulerError> for Error {
     fn from(error: SchedulerError) -> Self {
         let (kind, hint) = match &error {
+            SchedulerError::Partly { left, source, .. } if left.is_empty() => match &**source {
+                SchedulerError::Refused { .. } => (Kind::Refused, Some("nothing is queued")),
+                SchedulerError::Unclear { .. } => (Kind::Unreachable, Some(LOOK_FIRST)),
+                _ => (Kind::Unreachable, Some("nothing is queued; try again later")),
+            },
+            SchedulerError::Partly { .. } => {
+                (Kind::Refused, Some("cancel what is left with `scancel` before submitting again"))
+            }
+            SchedulerError::Impossible { .. } => (Kind::Refused, Some("nothing was queued")),
             SchedulerError::Refused { .. } => {
                 (Kind::Refused, Some("nothing was queued; `dlrun plan` shows what was asked for"))
             }
             SchedulerError::Unreachable { .. } => {
                 (Kind::Unreachable, Some("try again later; `--scheduler local` runs the job on this machine"))
             }
-            SchedulerError::Unclear { .. } => {
-                let hint = "look with `squeue --me` before submitting again; the run is kept, and found if its job starts";
-                (Kind::Unreachable, Some(hint))
-            }
+            SchedulerError::Unclear { .. } => (Kind::Unreachable, Some(LOOK_FIRST)),
             SchedulerError::Failed { .. } | SchedulerError::NoHistory { .. } => (Kind::Unreachable, None),
             SchedulerError::File { source, .. } => (file_kind(source), None),
         };

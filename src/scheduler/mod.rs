@@ -42,7 +42,8 @@ pub struct Submitted {
     pub job_id: JobId,
     /// The job's output file, absolute. Of an array, `%a` stands for the index.
     pub output: PathBuf,
-    /// Further jobs of an array that was split.
+    /// Further jobs of an array that was split. The first stands here too where its own indexes are shifted, so each job's
+    /// output is `output` with that job's id in it, and `%a` stands for the index less the offset.
     pub parts: Vec<ArrayPart>,
 }
 
@@ -86,6 +87,29 @@ pub enum SchedulerError {
         #[source]
         source: CommandError,
     },
+    /// It could not take the job, as is known without asking it. Nothing is queued.
+    #[error("{scheduler} cannot take the job: {why}")]
+    Impossible {
+        /// Which one.
+        scheduler: &'static str,
+        /// A sentence fragment.
+        why: String,
+    },
+    /// It took some jobs of an array that was split and not all, so those were cancelled again.
+    #[error("{scheduler} took {taken} of the {parts} jobs that the array is split into; {}", left_over(.left))]
+    Partly {
+        /// Which one.
+        scheduler: &'static str,
+        /// How many it took.
+        taken: usize,
+        /// How many there would have been.
+        parts: usize,
+        /// Those that could not be cancelled.
+        left: Vec<JobId>,
+        /// Why it did not take the next one.
+        #[source]
+        source: Box<SchedulerError>,
+    },
     /// It was asked to take a job and gave no clear answer: the job may be queued.
     #[error("{scheduler} gave no clear answer; the job may be queued all the same")]
     Unclear {
@@ -126,6 +150,26 @@ pub enum SchedulerError {
         #[source]
         source: std::io::Error,
     },
+}
+
+impl SchedulerError {
+    /// Says whether something of what was handed over may be queued all the same.
+    #[must_use]
+    pub fn may_be_queued(&self) -> bool {
+        match self {
+            Self::Unclear { .. } => true,
+            Self::Partly { left, source, .. } => !left.is_empty() || source.may_be_queued(),
+            _ => false,
+        }
+    }
+}
+
+fn left_over(left: &[JobId]) -> String {
+    if left.is_empty() {
+        return "those are cancelled again".to_owned();
+    }
+    let ids: Vec<String> = left.iter().map(|id| format!("`{id}`")).collect();
+    format!("{} could not be cancelled", ids.join(", "))
 }
 
 /// A batch scheduler.

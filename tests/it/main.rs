@@ -42,6 +42,7 @@ mod records;
 mod rundir;
 mod site;
 mod slurm_real;
+mod slurm_submit;
 mod soak;
 mod store;
 mod support;

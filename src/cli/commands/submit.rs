@@ -17,7 +17,7 @@ use crate::plan::Plan;
 use crate::pyenv;
 use crate::record::{RunRecord, Status};
 use crate::rundir::{RunDir, StateDir};
-use crate::scheduler::{SchedulerError, Submission, script};
+use crate::scheduler::{Submission, script};
 use crate::store::{Store, StoreError};
 
 /// Runs the verb; returns the exit code.
@@ -97,7 +97,7 @@ fn hand_over(
     let submitted = match submitted {
         Ok(submitted) => submitted,
         Err(error) => {
-            if !matches!(error, SchedulerError::Unclear { .. }) {
+            if !error.may_be_queued() {
                 // Nothing is queued, so nothing is left behind.
                 let _ = state.remove_run(&record.run_id);
             }

@@ -8,6 +8,8 @@ export DLRUN_EXE=$dlrun_exe
 [ -z "${SLURM_ARRAY_TASK_ID:-}" ] || SLURM_ARRAY_TASK_ID=$((SLURM_ARRAY_TASK_ID + ${DLRUN_ARRAY_OFFSET:-0}))
 export DLRUN_ELEMENT=${SLURM_ARRAY_TASK_ID:-0}
 unset DLRUN_ARRAY_OFFSET
+# What kept variables of the submitting shell away would keep the job's own from its steps.
+unset SLURM_EXPORT_ENV
 export DLRUN_ATTEMPT=${DLRUN_ATTEMPT:-${SLURM_RESTART_COUNT:-0}}
 export DLRUN_JOB_ID=${SLURM_JOB_ID:-${DLRUN_JOB_ID:-}}
 export DLRUN_NODE=${SLURMD_NODENAME:-$(uname -n)}

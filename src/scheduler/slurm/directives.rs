@@ -1,5 +1,6 @@
 //! A plan's resources as options of `sbatch`, once as `#SBATCH` lines and once for the command line.
 
+use super::export;
 use crate::job::{Mail, MailEvent};
 use crate::launch::Shape;
 use crate::plan::{Plan, PlannedDependency, PlannedResources};
@@ -22,7 +23,11 @@ pub fn directives(plan: &Plan) -> Vec<String> {
     let job = if plan.resources.array.is_some() { "%A_%a" } else { "%j" };
     options.push(format!("--output={}-{job}.out", plan.name));
     options.push("--open-mode=append".to_owned());
-    options.extend(plan.directives.iter().cloned());
+    // Of several `--export` the last counts, so there is one.
+    let inherit = export::for_script(plan);
+    let own = |option: &&String| inherit.is_none() || !export::is_export(option);
+    options.extend(plan.directives.iter().filter(own).cloned());
+    options.extend(inherit.map(|list| format!("--export={list}")));
     options
 }
 

@@ -3,8 +3,10 @@
 //! Checked with 22.05; later versions differ in their JSON, which is not used here.
 
 mod directives;
+mod export;
 mod ids;
 mod own;
+mod parts;
 mod reasons;
 mod sacct;
 mod sbatch;

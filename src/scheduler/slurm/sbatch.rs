@@ -4,71 +4,133 @@
 
 use std::path::PathBuf;
 
-use super::{NAME, Slurm, directives, unanswered, unreachable};
+use super::parts::{self, Part};
+use super::{NAME, Slurm, directives, export, scancel, site, unanswered, unreachable};
 use crate::command::{CommandError, Output, Tool};
 use crate::job::JobId;
 use crate::plan::Plan;
+use crate::record::ArrayPart;
 use crate::scheduler::{SchedulerError, Submission, Submitted};
 
 /// Variables of the user's environment that `sbatch` would obey and dlrun does without: the run id joins the first, the
-/// output's place is known beforehand, arrays come later, and an `sbatch` that waits gives no answer in time.
+/// output's place is known beforehand, arrays are the job file's, and an `sbatch` that waits gives no answer in time.
 pub const OWN_VARIABLES: [&str; 6] =
     ["SBATCH_EXPORT", "SBATCH_OUTPUT", "SBATCH_ERROR", "SBATCH_OPEN_MODE", "SBATCH_ARRAY_INX", "SBATCH_WAIT"];
 
-/// The arguments after `sbatch`.
-pub(super) fn arguments(submission: &Submission<'_>, site_export: Option<&str>) -> Vec<String> {
-    let plan = submission.plan;
+/// The arguments after `sbatch`, for a plan or for that of one part of its array.
+fn arguments(
+    submission: &Submission<'_>,
+    plan: &Plan,
+    offset: u32,
+    site_export: Option<&str>,
+) -> Vec<String> {
     let mut arguments = vec!["--parsable".to_owned(), format!("--chdir={}", plan.workdir)];
     arguments.extend(directives::requested(plan));
-    let (exports, others): (Vec<&String>, Vec<&String>) =
-        plan.arguments.iter().partition(|argument| argument.starts_with("--export="));
-    let directive = plan.directives.iter().filter(|directive| directive.starts_with("--export="));
-    let asked = exports.into_iter().next_back().or(directive.into_iter().next_back());
-    let asked = asked.and_then(|export| export.strip_prefix("--export=")).or(site_export);
-    arguments.push(format!("--export={}", merged_export(asked, submission.run_id.as_str())));
-    arguments.extend(others.into_iter().cloned());
+    let mut told = vec![format!("DLRUN_RUN_ID={}", submission.run_id)];
+    if offset > 0 {
+        told.push(format!("DLRUN_ARRAY_OFFSET={offset}"));
+    }
+    arguments.push(format!("--export={}", export::for_command_line(plan, site_export, &told)));
+    arguments.extend(plan.arguments.iter().filter(|argument| !export::is_export(argument)).cloned());
     arguments.push(submission.script.to_string_lossy().into_owned());
     arguments
 }
 
-/// Adds the run id to what the user exports. `NONE` stands alone in Slurm; a list of names means the same for the rest.
-fn merged_export(asked: Option<&str>, run_id: &str) -> String {
-    match asked {
-        None | Some("") => format!("ALL,DLRUN_RUN_ID={run_id}"),
-        Some("NONE" | "NIL") => format!("DLRUN_RUN_ID={run_id}"),
-        Some(names) => format!("{names},DLRUN_RUN_ID={run_id}"),
+/// The jobs that a plan becomes: one, unless its array goes beyond the site's largest index.
+fn parts_of(plan: &Plan, max_index: Option<u32>) -> Result<Vec<Part>, SchedulerError> {
+    let Some(array) = &plan.resources.array else { return Ok(Vec::new()) };
+    let parts = parts::split(array, max_index.unwrap_or(u32::MAX));
+    let parts = parts.and_then(|parts| match parts::lost_dependency(plan, &parts) {
+        Some(why) => Err(why),
+        None => Ok(parts),
+    });
+    parts.map_err(|why| SchedulerError::Impossible { scheduler: NAME, why })
+}
+
+/// The largest index of an array, where it matters: each site has its own, 1000 unless it says otherwise. One that
+/// cannot be told is left to `sbatch`.
+fn max_index(slurm: &Slurm, plan: &Plan, known: Option<u32>) -> Option<u32> {
+    const LEAST_BY_DEFAULT: u32 = 1000;
+    let is_large = plan.resources.array.as_ref().is_some_and(|array| array.last() > LEAST_BY_DEFAULT);
+    known.or_else(|| if is_large { site::max_array_index(slurm) } else { None })
+}
+
+/// The plan of the part, and what is added to its indexes.
+fn plan_of(plan: &Plan, parts: &[Part], at: usize, former: Option<&JobId>) -> (Plan, u32) {
+    match parts.get(at) {
+        Some(part) if parts.len() > 1 || part.offset > 0 => {
+            (parts::plan_of(plan, parts, at, former), part.offset)
+        }
+        _ => (plan.clone(), 0),
     }
 }
 
 pub(super) fn command_line(submission: &Submission<'_>) -> Vec<String> {
-    std::iter::once("sbatch".to_owned()).chain(arguments(submission, None)).collect()
+    let parts = parts_of(submission.plan, submission.max_array_index).unwrap_or_default();
+    let (plan, offset) = plan_of(submission.plan, &parts, 0, None);
+    std::iter::once("sbatch".to_owned()).chain(arguments(submission, &plan, offset, None)).collect()
 }
 
 pub(super) fn submit(slurm: &Slurm, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
-    let site_export = std::env::var("SBATCH_EXPORT").ok();
     configured()?;
-    let tool = sbatch(slurm).args(arguments(submission, site_export.as_deref()));
-    let output = match tool.run() {
-        Ok(output) => output,
+    let max_index = max_index(slurm, submission.plan, submission.max_array_index);
+    let parts = parts_of(submission.plan, max_index)?;
+    let mut taken: Vec<ArrayPart> = Vec::new();
+    for at in 0..parts.len().max(1) {
+        let former = taken.last().map(|part| &part.job_id);
+        let (plan, offset) = plan_of(submission.plan, &parts, at, former);
+        match hand_over(slurm, submission, &plan, offset) {
+            Ok(job_id) => taken.push(ArrayPart { job_id, offset }),
+            Err(error) if taken.is_empty() => return Err(error),
+            Err(error) => return Err(take_back(slurm, &taken, parts.len(), error)),
+        }
+    }
+    let first = taken.remove(0);
+    let job_id = first.job_id.clone();
+    if first.offset > 0 {
+        taken.insert(0, first);
+    }
+    Ok(Submitted { output: output_file(submission.plan, &job_id), job_id, parts: taken })
+}
+
+/// One `sbatch`.
+fn hand_over(
+    slurm: &Slurm,
+    submission: &Submission<'_>,
+    plan: &Plan,
+    offset: u32,
+) -> Result<JobId, SchedulerError> {
+    let site_export = std::env::var("SBATCH_EXPORT").ok();
+    let tool = sbatch(slurm).args(arguments(submission, plan, offset, site_export.as_deref()));
+    match tool.run() {
+        Ok(output) => read_answer(output),
         Err(
             source @ (CommandError::TimedOut { .. }
             | CommandError::TooMuchOutput { .. }
             | CommandError::Follow { .. }),
-        ) => {
-            return Err(SchedulerError::Unclear { scheduler: NAME, source: Box::new(source) });
-        }
-        Err(source) => return Err(SchedulerError::Unreachable { scheduler: NAME, source }),
+        ) => Err(SchedulerError::Unclear { scheduler: NAME, source: Box::new(source) }),
+        Err(source) => Err(SchedulerError::Unreachable { scheduler: NAME, source }),
+    }
+}
+
+/// An array that is queued in part is not what anybody asked for: what was taken is cancelled again.
+fn take_back(slurm: &Slurm, taken: &[ArrayPart], parts: usize, error: SchedulerError) -> SchedulerError {
+    let ids: Vec<&str> = taken.iter().map(|part| part.job_id.0.as_str()).collect();
+    let left = match scancel::cancel_all(slurm, &ids) {
+        Ok(()) => Vec::new(),
+        Err(_) => taken.iter().map(|part| part.job_id.clone()).collect(),
     };
-    let job_id = read_answer(output)?;
-    Ok(Submitted { output: output_file(submission.plan, &job_id), job_id, parts: Vec::new() })
+    SchedulerError::Partly { scheduler: NAME, taken: taken.len(), parts, left, source: Box::new(error) }
 }
 
 /// `sbatch --test-only` with the script on standard input; it answers on standard error.
 pub(super) fn test(slurm: &Slurm, plan: &Plan, script: &str) -> Result<String, SchedulerError> {
     configured()?;
+    let parts = parts_of(plan, max_index(slurm, plan, None))?;
+    let (plan, _) = plan_of(plan, &parts, 0, None);
     let tool = sbatch(slurm)
         .arg("--test-only")
-        .args(directives::requested(plan))
+        .args(directives::requested(&plan))
         .args(&plan.arguments)
         .stdin(script.as_bytes().to_vec());
     let output = tool.run().map_err(|source| SchedulerError::Unreachable { scheduler: NAME, source })?;
@@ -106,18 +168,20 @@ fn sbatch(slurm: &Slurm) -> Tool {
         .timeout(slurm.timeout)
         .keep_locale()
         // Submitting from inside a job: its shape must not leak into the new one.
-        .env_remove_prefixes(&["SLURM_", "DLRUN_"]);
+        .env_remove_prefixes(&["SLURM_", "PBS_", "DLRUN_"]);
     let tool = OWN_VARIABLES.iter().fold(tool, Tool::env_remove);
     let kept = KEPT_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     kept.fold(tool, |tool, (name, value)| tool.env(name, value))
 }
 
-/// What names the cluster and the user to Slurm's commands, and is no part of a job's shape.
-const KEPT_VARIABLES: [&str; 3] = ["SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT"];
+/// What names a cluster and the user to the schedulers' commands, and is no part of a job's shape.
+const KEPT_VARIABLES: [&str; 6] =
+    ["SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "PBS_DEFAULT", "PBS_SERVER", "PBS_EXEC"];
 
 /// The job's output, as [`directives::directives`] asked for it.
 fn output_file(plan: &Plan, job_id: &JobId) -> std::path::PathBuf {
-    std::path::Path::new(&plan.workdir).join(format!("{}-{job_id}.out", plan.name))
+    let element = if plan.resources.array.is_some() { "_%a" } else { "" };
+    std::path::Path::new(&plan.workdir).join(format!("{}-{job_id}{element}.out", plan.name))
 }
 
 /// What a failed `sbatch` means. A controller that was reached but did not answer may have queued the job, and so may one
@@ -193,12 +257,5 @@ mod tests {
         assert!(matches!(silent, Err(SchedulerError::Unclear { .. })));
         let no = answer(1, "", "sbatch: error: invalid partition specified: gpux\n");
         assert!(matches!(no, Err(SchedulerError::Refused { .. })));
-    }
-
-    #[test]
-    fn the_run_id_joins_what_the_user_exports() {
-        assert_eq!(merged_export(None, "id"), "ALL,DLRUN_RUN_ID=id");
-        assert_eq!(merged_export(Some("NONE"), "id"), "DLRUN_RUN_ID=id");
-        assert_eq!(merged_export(Some("HOME,A=1"), "id"), "HOME,A=1,DLRUN_RUN_ID=id");
     }
 }

@@ -22,3 +22,11 @@ pub(super) fn site(slurm: &Slurm) -> Result<SiteModel, SchedulerError> {
         licenses: Vec::new(),
     })
 }
+
+/// The largest index that a job array may have, where Slurm tells it.
+pub(super) fn max_array_index(slurm: &Slurm) -> Option<u32> {
+    let output = slurm.tool("scontrol").args(["show", "config"]).run().ok()?;
+    let size = output.stdout.lines().find_map(|line| line.trim().strip_prefix("MaxArraySize"))?;
+    let size: u32 = size.trim_start().strip_prefix('=')?.trim().parse().ok()?;
+    size.checked_sub(1)
+}
