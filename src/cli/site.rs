@@ -2,17 +2,19 @@
 //!
 //! Nothing here stops a command: a site of which nothing is known is one against which nothing is checked.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::error::{Error, Kind};
 use super::session::{Session, within};
 use super::when::ago;
 use crate::clock::now_ms;
 use crate::job::SchedulerKind;
 use crate::rundir::{RunDirError, read_site, write_site};
+use crate::scheduler::Scheduler;
 use crate::scheduler::slurm::Slurm;
-use crate::scheduler::{Scheduler, SchedulerError};
 use crate::site::SiteModel;
 
 /// How long one command of a scheduler may take here: the check must not make a submission wait for long.
@@ -70,26 +72,27 @@ pub(crate) fn asked(session: &Session, kind: SchedulerKind) -> Option<Known> {
             Some(Known { model, is_kept: false, is_homeless })
         }
         Err(why) => {
-            tracing::info!("the job is not held against the site: {why}");
+            tracing::info!("the job is not held against the site: {}", why.message());
             None
         }
     }
 }
 
-/// Asks the scheduler; the text is why it gave no answer.
-pub(crate) fn ask(session: &Session, kind: SchedulerKind) -> Result<SiteModel, String> {
-    let shown = |error: SchedulerError| crate::diagnostic::chain(&error).join(": ");
+/// Asks the scheduler.
+///
+/// # Errors
+/// When it gives no answer in time, or is not there.
+pub(crate) fn ask(session: &Session, kind: SchedulerKind) -> Result<SiteModel, Error> {
     match kind {
-        SchedulerKind::Local | SchedulerKind::Auto => Err("there is no scheduler".to_owned()),
+        SchedulerKind::Local | SchedulerKind::Auto => Err(Error::new(Kind::Missing, "there is no scheduler")),
         SchedulerKind::Slurm => {
             // Slurm's commands lie together, so the others need not be looked for.
-            let sbatch = session.slurm.sbatch().ok_or("there is no `sbatch`")?;
+            let sbatch = session.slurm.sbatch();
+            let dir = sbatch.as_deref().and_then(Path::parent).or(session.settings.slurm_bin_dir());
             let timeout = session.settings.slurm_timeout().min(PATIENCE);
-            Slurm::new(sbatch.parent().map(Into::into), timeout).site().map_err(shown)
+            Ok(Slurm::new(dir.map(Path::to_owned), timeout).site()?)
         }
-        SchedulerKind::Torque | SchedulerKind::OpenPbs => {
-            session.scheduler(kind).map_err(|error| error.message())?.site().map_err(shown)
-        }
+        SchedulerKind::Torque | SchedulerKind::OpenPbs => Ok(session.scheduler(kind)?.site()?),
     }
 }
 

@@ -317,7 +317,8 @@ impl Dir {
         })
     }
 
-    fn create_file(&self, name: &str) -> io::Result<File> {
+    /// Creates a file that must not be there yet.
+    pub(super) fn create_file(&self, name: &str) -> io::Result<File> {
         let file = File::from(openat(&self.fd, name, CREATE_FILE, FILE_MODE)?);
         if fstat(&file)?.st_mode & FILE_MODE.bits() != FILE_MODE.bits() {
             fchmod(&file, FILE_MODE)?;

@@ -22,6 +22,7 @@ mod place;
 mod run;
 mod site;
 mod state;
+mod time;
 
 pub use attempt::{Attempt, Reading};
 pub use file::RunDirError;
@@ -30,3 +31,4 @@ pub use node::{MAX_NODE_NAME, MAX_RECORD, MAX_SEGMENT, NodeDir, node_name_proble
 pub use run::{MAX_RUN_FILE, RunDir};
 pub use site::{read_site, write_site};
 pub use state::StateDir;
+pub use time::file_time;

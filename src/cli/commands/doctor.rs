@@ -6,7 +6,7 @@ use crate::cli::session::Session;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session) -> Result<u8, Error> {
-    let findings = look(session);
-    session.output.result("doctor", &to_json(&findings), &to_text(&findings))?;
-    Ok(if worst(&findings) == Level::Problem { Kind::Config as u8 } else { 0 })
+    let examination = look(session);
+    session.output.result("doctor", &to_json(&examination), &to_text(&examination))?;
+    Ok(if worst(&examination.findings) == Level::Problem { Kind::Config as u8 } else { 0 })
 }

@@ -1,8 +1,13 @@
-//! What `dlrun doctor` looks at, one file per subject. Nothing is made or changed.
+//! What `dlrun doctor` looks at, one file per subject. Nothing stays that was not there: one file is made in the state
+//! directory, for its time, and removed.
 
+mod clocks;
+mod container;
 mod daemon;
 mod gpus;
 mod here;
+mod queues;
+mod schedulers;
 mod state;
 
 use serde::Serialize;
@@ -10,9 +15,12 @@ use serde_json::{Value, json};
 
 use super::error::Error;
 use super::session::Session;
+use super::site::ask;
 use super::table::{rendered, table};
 use crate::clock::now_ms;
 use crate::diagnostic::printable;
+use crate::job::SchedulerKind;
+use crate::site::SiteModel;
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -66,17 +74,38 @@ impl Finding {
     }
 }
 
-/// Looks at everything.
-pub(crate) fn look(session: &Session) -> Vec<Finding> {
+/// All that was found out.
+pub(crate) struct Examination {
+    pub(crate) findings: Vec<Finding>,
+    /// What the scheduler says of the site, where it answered.
+    site: Option<SiteModel>,
+}
+
+/// Looks at everything. What gives no answer is a finding, and the rest is looked at all the same.
+pub(crate) fn look(session: &Session) -> Examination {
     let settings = &session.settings;
     let mut findings = vec![here::version()];
     findings.extend(state::look(session));
-    findings.push(here::scheduler(session));
+    let (kind, found) = schedulers::look(session);
+    findings.extend(found);
+    let mut site = None;
+    if kind != SchedulerKind::Local {
+        match ask(session, kind) {
+            Ok(model) => {
+                findings.extend(queues::of_site(&model));
+                site = Some(model);
+            }
+            Err(error) => findings.push(queues::of_failure(kind, &error)),
+        }
+        findings.push(here::node_dlrun(settings.node_dlrun()));
+    }
+    findings.extend(clocks::look(session, if site.is_some() { kind } else { SchedulerKind::Local }));
+    findings.extend(container::look());
     findings.push(here::python(settings.python_interpreter()));
     findings.extend(daemon::look(settings.daemon_socket(), now_ms()));
     findings.push(gpus::look(settings.nvml_library()));
-    findings.push(here::cgroup());
-    findings
+    findings.extend([here::cgroups(), here::cgroup()]);
+    Examination { findings, site }
 }
 
 /// The worst of the findings.
@@ -85,20 +114,22 @@ pub(crate) fn worst(findings: &[Finding]) -> Level {
 }
 
 /// The findings for programs.
-pub(crate) fn to_json(findings: &[Finding]) -> Value {
-    json!({ "worst": worst(findings), "findings": findings })
+pub(crate) fn to_json(examination: &Examination) -> Value {
+    let Examination { findings, site } = examination;
+    json!({ "worst": worst(findings), "findings": findings, "site": site })
 }
 
 /// The findings for people.
-pub(crate) fn to_text(findings: &[Finding]) -> String {
+pub(crate) fn to_text(examination: &Examination) -> String {
     let mut table = table();
-    for finding in findings {
+    for finding in &examination.findings {
         table.add_row([finding.level.word(), finding.check, &one_line(&finding.text)]);
         if let Some(advice) = &finding.advice {
             table.add_row(["", "", &format!("  -> {}", one_line(advice))]);
         }
     }
-    rendered(table)
+    let tables = examination.site.as_ref().map(queues::tables).filter(|tables| !tables.is_empty());
+    rendered(table) + &tables.map(|tables| format!("\n{tables}")).unwrap_or_default()
 }
 
 fn one_line(text: &str) -> String {
@@ -111,17 +142,18 @@ mod tests {
 
     #[test]
     fn the_worst_counts_and_advice_stands_below() {
-        let findings = [
+        let findings = vec![
             Finding::ok("a", "good"),
             Finding::problem("b", "bad\nline", "mend it"),
             Finding::warning("c", "x", "y"),
         ];
         assert_eq!((worst(&findings), worst(&[])), (Level::Problem, Level::Ok));
-        let text = to_text(&findings);
+        let examination = Examination { findings, site: None };
+        let text = to_text(&examination);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let expected = ["ok       a  good", "problem  b  bad line", "-> mend it", "warning  c  x", "-> y"];
         assert_eq!(lines, expected);
-        let value = to_json(&findings);
+        let value = to_json(&examination);
         assert_eq!(
             (&value["worst"], &value["findings"][1]["advice"]),
             (&"problem".into(), &"mend it".into())

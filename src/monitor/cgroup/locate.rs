@@ -112,6 +112,11 @@ pub fn locate_in(proc: &Path, pid: u32) -> Result<Option<JobCgroup>, LocateError
     Ok(find(&cgroups, &mounts, Path::is_dir))
 }
 
+/// The mounts of hierarchies that a directory like `/proc` tells.
+pub(super) fn mounts_in(proc: &Path) -> Result<Vec<Mount>, LocateError> {
+    Ok(read_mounts(&read_text(proc.join("self/mountinfo"), MOUNTS_BYTES_MAX)?))
+}
+
 fn read_text(path: PathBuf, limit: u64) -> Result<String, LocateError> {
     let mut bytes = Vec::new();
     let read = File::open(&path).and_then(|file| file.take(limit).read_to_end(&mut bytes));

@@ -5,6 +5,7 @@
 
 mod devices;
 mod files;
+mod layout;
 mod locate;
 mod members;
 mod mounts;
@@ -15,6 +16,7 @@ mod v2;
 use std::path::{Path, PathBuf};
 
 pub(super) use files::{KeptFile, new_buffer, read_pressure};
+pub use layout::{CgroupLayout, CgroupVersion, layout};
 pub use locate::{CgroupDirectories, JobCgroup, LocateError, locate, locate_in};
 use members::{list_processes, tree_of};
 pub use path::{CgroupContainer, CgroupScheduler, ContainerKind};

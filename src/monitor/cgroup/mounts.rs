@@ -1,6 +1,6 @@
 //! Where cgroup hierarchies are mounted: `/proc/PID/mountinfo` (`proc(5)`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::path::components;
 
@@ -65,6 +65,15 @@ impl Mount {
         }
     }
 
+    /// Controllers of v1, and options that stand among them.
+    pub(super) fn controllers(&self) -> &[String] {
+        &self.controllers
+    }
+
+    pub(super) fn point(&self) -> &Path {
+        &self.point
+    }
+
     /// Where a job's directory is seen through this mount, for a process at `process_path` within it. Inside a container
     /// the mount may begin below the job's directory: then all that is seen of the job is the mount itself.
     pub(super) fn directory(&self, job_path: &str, process_path: &str) -> Option<PathBuf> {
@@ -85,8 +94,6 @@ fn below<'a>(path: &'a str, parent: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]

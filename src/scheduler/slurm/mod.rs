@@ -2,6 +2,7 @@
 //!
 //! Checked with 22.05; later versions differ in their JSON, which is not used here.
 
+mod clock;
 mod directives;
 mod export;
 mod ids;
@@ -61,6 +62,14 @@ impl Slurm {
     /// [`SchedulerError::Refused`], [`SchedulerError::Unreachable`].
     pub fn test(&self, plan: &Plan, script: &str) -> Result<String, SchedulerError> {
         sbatch::test(self, plan, script)
+    }
+
+    /// What time it is on the controller, in Unix seconds; `None` where its answer has none.
+    ///
+    /// # Errors
+    /// When the controller gives no answer.
+    pub fn time(&self) -> Result<Option<u64>, SchedulerError> {
+        clock::controller(self)
     }
 
     /// A command with pinned output formats: users set `SQUEUE_FORMAT` and its like, and times as epoch seconds need no
