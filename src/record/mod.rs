@@ -3,10 +3,13 @@
 //!
 //! Counters are kept cumulative, as read; everything else is derived on reading. What could not be read is `None`, never 0.
 
+mod cause;
 mod column;
+mod elements;
 mod event;
 mod gpu;
 mod node;
+mod notice;
 mod row;
 mod run;
 mod sample;
@@ -15,10 +18,13 @@ mod status;
 mod timing;
 mod usage;
 
+pub use cause::{Cause, CauseKind, signal_name};
 pub use column::SeriesError;
+pub use elements::{Element, ElementCounts, cover, merge_elements};
 pub use event::{Event, EventKind};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use node::{Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, WatcherCost};
+pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice};
 pub use row::{RowCoder, RowLayout};
 pub use run::{ArrayPart, RunRecord, Sentinel};
 pub use sample::{

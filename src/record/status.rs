@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ExitStatus, NodeRecord, NodeState, Sentinel};
+use super::{Cause, CauseKind, ElementCounts, ExitStatus, NodeRecord, NodeState, Notice, Sentinel};
 use crate::job::{ArraySpec, JobId, JobState};
 
 /// What a scheduler says of a job.
@@ -50,6 +50,8 @@ pub struct Outcome {
     pub verdict: Option<QueueEntry>,
     /// When `dlrun cancel` asked for the run's end, in Unix milliseconds UTC.
     pub cancel_asked_at_ms: Option<u64>,
+    /// What the scheduler wrote into the job's output when it ended it.
+    pub notice: Option<Notice>,
 }
 
 impl QueueEntry {
@@ -57,6 +59,12 @@ impl QueueEntry {
     #[must_use]
     pub fn explains_the_end(&self) -> bool {
         self.state.is_final() && !matches!(self.state, JobState::Completed | JobState::Failed)
+    }
+
+    /// Says whether the scheduler still has the job: nothing else can end it then.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        matches!(self.state, JobState::Pending | JobState::Running | JobState::Suspended)
     }
 }
 
@@ -75,6 +83,33 @@ pub struct Status {
     pub started_at_ms: Option<u64>,
     /// When it ended.
     pub ended_at_ms: Option<u64>,
+    /// True where it waits for what cannot come without a change.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stuck: bool,
+    /// Why it ended otherwise than well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// How the elements of its array stand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elements: Option<ElementCounts>,
+}
+
+impl Status {
+    /// A state of which nothing more is known.
+    #[must_use]
+    pub fn of(state: JobState) -> Self {
+        Self {
+            state,
+            raw_state: None,
+            reason: None,
+            exit: None,
+            started_at_ms: None,
+            ended_at_ms: None,
+            stuck: false,
+            cause: None,
+            elements: None,
+        }
+    }
 }
 
 /// The clocks of login node, controller and node may differ by this much.
@@ -89,6 +124,8 @@ const CLOCK_SKEW_MS: u64 = 2_000;
 /// * A job that the scheduler has not let go of is not over, whatever its mark says: why it ended is known only then. A
 ///   training that saves its work at the time limit and exits with 0 has not completed.
 /// * Else the end mark decides: it carries the true exit code, also above 127, which `sacct` gets wrong.
+/// * Where the scheduler does not explain the end, the files do: its notice in the job's output, a `dlrun cancel`, a
+///   process that the kernel killed for want of memory.
 /// * A job that left the queue without an end mark is not known to have ended well: [`JobState::Unknown`].
 #[must_use]
 pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
@@ -106,10 +143,12 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         exit: exit.or_else(|| queue.and_then(|entry| entry.exit)),
         started_at_ms: started.or_else(|| queue.and_then(|entry| entry.started_at_ms)),
         ended_at_ms: end.map(|mark| mark.at_ms).or_else(|| queue?.ended_at_ms),
+        ..Status::of(JobState::Unknown)
     };
+    let explained = explained(outcome, queue, exit);
     (status.state, status.reason) = match (exit, queue.map(|entry| entry.state)) {
         (_, Some(state)) if queue.is_some_and(QueueEntry::explains_the_end) => (state, status.reason.take()),
-        (exit, None) if was_cancelled(outcome, exit) => (JobState::Cancelled, None),
+        (_, _) if explained.is_some() => (explained.map_or(JobState::Unknown, CauseKind::state), None),
         (Some(_), Some(state @ (JobState::Running | JobState::Suspended))) => (state, status.reason.take()),
         (Some(exit), _) => (state_of_exit(exit), status.reason.take().filter(|_| !exit.is_success())),
         (None, Some(state)) => (state, status.reason.take()),
@@ -119,7 +158,32 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         // It never ran: the start that a scheduler tells is that of its end, the reason why it had waited.
         (status.started_at_ms, status.reason) = (None, None);
     }
+    status.stuck = status.state == JobState::Pending && queue.is_some_and(|entry| entry.stuck);
+    let notice = outcome.notice.as_ref().filter(|notice| Some(notice.kind) == explained);
+    status.cause = Cause::of(status.state, status.exit, notice.map(|notice| &*notice.line));
     status
+}
+
+/// What the files say of the end where the scheduler does not: it forgot the job, or calls it failed.
+fn explained(outcome: &Outcome, queue: Option<&QueueEntry>, exit: Option<ExitStatus>) -> Option<CauseKind> {
+    if queue.is_some_and(|entry| entry.goes_on() || entry.state == JobState::Completed) {
+        return None;
+    }
+    let got_through = exit.is_some_and(ExitStatus::is_success);
+    let notice = outcome.notice.as_ref().filter(|notice| {
+        // A training that saves its work at the time limit and exits with 0 has not completed.
+        let limit = matches!(notice.kind, CauseKind::TimeLimit | CauseKind::Preemption);
+        !got_through || (limit && notice.job.is_some())
+    });
+    if let Some(notice) = notice.filter(|notice| notice.kind != CauseKind::Memory) {
+        return Some(notice.kind);
+    }
+    if queue.is_none() && was_cancelled(outcome, exit) {
+        return Some(CauseKind::Cancel);
+    }
+    let killed = outcome.nodes.iter().any(|node| node.usage.mem_oom_kills.is_some_and(|kills| kills > 0));
+    let memory = (killed && exit.is_some()) || notice.is_some();
+    (memory && !got_through).then_some(CauseKind::Memory)
 }
 
 /// Says whether the live queue speaks of a later start than the marks. The scheduler's times are whole seconds, and the

@@ -60,14 +60,19 @@ impl Writer<'_> {
     /// [`StoreError::Query`] and what the disk adds to it: [`StoreError::Full`], [`StoreError::Damaged`].
     pub fn upsert_run(&self, run: &RunRecord) -> Result<(), StoreError> {
         let work = &run.workload;
+        let parts = (!run.parts.is_empty()).then(|| json(&run.parts));
         self.execute(
             "INSERT INTO run (run_id, name, submitted_at_ms, user, submit_host, scheduler, job_id, output, workdir,
-                 job_file, nodes, model, parameters, dataset, samples, batch_size, epochs, precision, dlrun_version)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+                 job_file, nodes, model, parameters, dataset, samples, batch_size, epochs, precision, dlrun_version,
+                 array, parts, framework, framework_version, framework_compiler, storage, storage_class)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+                 ?22, ?23, ?24, ?25, ?26)
              ON CONFLICT (run_id) DO UPDATE SET name = ?2, submitted_at_ms = ?3, user = ?4, submit_host = ?5,
                  scheduler = ?6, job_id = coalesce(?7, job_id), output = coalesce(?8, output), workdir = ?9,
                  job_file = ?10, nodes = ?11, model = ?12, parameters = ?13, dataset = ?14, samples = ?15,
-                 batch_size = ?16, epochs = ?17, precision = ?18, dlrun_version = ?19",
+                 batch_size = ?16, epochs = ?17, precision = ?18, dlrun_version = ?19, array = ?20,
+                 parts = coalesce(?21, parts), framework = ?22, framework_version = ?23, framework_compiler = ?24,
+                 storage = ?25, storage_class = ?26",
             params![
                 run.run_id.as_str(),
                 run.name,
@@ -88,6 +93,13 @@ impl Writer<'_> {
                 optional(work.epochs),
                 work.precision,
                 run.dlrun_version,
+                run.array.as_ref().map(ToString::to_string),
+                parts,
+                run.framework.name,
+                run.framework.version,
+                run.framework.compiler,
+                run.storage.as_ref().map(|(name, _)| name),
+                run.storage.as_ref().map(|(_, class)| class.as_str()),
             ],
         )?;
         Ok(())
@@ -101,7 +113,7 @@ impl Writer<'_> {
         let (code, signal) = exit_columns(status.exit);
         let changed = self.execute(
             "UPDATE run SET state = ?2, raw_state = ?3, reason = ?4, exit_code = ?5, exit_signal = ?6,
-                 started_at_ms = ?7, ended_at_ms = ?8
+                 started_at_ms = ?7, ended_at_ms = ?8, stuck = ?9, cause = ?10, cause_text = ?11, elements = ?12
              WHERE run_id = ?1",
             params![
                 run_id.as_str(),
@@ -112,6 +124,10 @@ impl Writer<'_> {
                 signal,
                 optional(status.started_at_ms),
                 optional(status.ended_at_ms),
+                status.stuck,
+                status.cause.as_ref().map(|cause| cause.kind.as_str()),
+                status.cause.as_ref().map(|cause| &cause.text),
+                status.elements.as_ref().map(json),
             ],
         )?;
         if changed == 1 { Ok(()) } else { Err(self.unknown(run_id)) }
@@ -214,6 +230,7 @@ impl Writer<'_> {
             "gap",
             "timing",
             "node",
+            "element",
             "target",
             "attempt",
             "run",
@@ -331,7 +348,11 @@ fn node_state(state: NodeState) -> &'static str {
     }
 }
 
-fn exit_columns(exit: Option<ExitStatus>) -> (Option<i32>, Option<i32>) {
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("plain data with text keys")
+}
+
+pub(super) fn exit_columns(exit: Option<ExitStatus>) -> (Option<i32>, Option<i32>) {
     match exit {
         Some(ExitStatus::Code(code)) => (Some(code), None),
         Some(ExitStatus::Signal(signal)) => (None, Some(signal)),

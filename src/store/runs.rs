@@ -7,8 +7,8 @@ use rusqlite::{Params, Row, params};
 
 use super::integer;
 use super::open::{Store, StoreError};
-use crate::job::{JobId, JobState, RunId, SchedulerKind, Workload};
-use crate::record::{ExitStatus, RunRecord, Status};
+use crate::job::{ArraySpec, Framework, JobId, JobState, RunId, SchedulerKind, StorageClass, Workload};
+use crate::record::{Cause, CauseKind, ExitStatus, RunRecord, Status};
 
 /// A run as the index knows it.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,8 @@ pub enum Found {
 
 const COLUMNS: &str = "run_id, name, submitted_at_ms, user, submit_host, scheduler, job_id, output, workdir, job_file, \
      nodes, model, parameters, dataset, samples, batch_size, epochs, precision, dlrun_version, state, raw_state, \
-     reason, exit_code, exit_signal, started_at_ms, ended_at_ms";
+     reason, exit_code, exit_signal, started_at_ms, ended_at_ms, array, parts, framework, framework_version, \
+     framework_compiler, storage, storage_class, stuck, cause, cause_text, elements";
 
 impl Store {
     /// Lists at most `limit` runs, newest first.
@@ -90,7 +91,8 @@ impl Store {
     }
 
     /// Finds the run that `text` means: `@1` is the latest, `@2` the one before; else a whole run id; else the newest
-    /// run of that name and the newest with that job id; else the beginning of a run id.
+    /// run of that name and the newest with that job id; else the beginning of a run id; else the newest with a job of
+    /// that number, be it an element's (`95_3`, `12[3]`).
     ///
     /// # Errors
     /// As [`Store::list`].
@@ -119,11 +121,25 @@ impl Store {
                 run_id,
             )?;
         }
+        if let (true, Some(number)) = (exact.is_empty(), job_number(text)) {
+            exact = self.find_by_job_number(number)?;
+        }
         Ok(match exact.len() {
             0 => Found::None,
             1 => Found::One(exact.remove(0)),
             _ => Found::Ambiguous(exact),
         })
+    }
+
+    /// The newest run whose job, or a job of whose array, has this number: the PBS family writes `14.server` and
+    /// `14[].server`, people `14`.
+    fn find_by_job_number(&self, number: &str) -> Result<Vec<RunId>, StoreError> {
+        let sql = "SELECT run_id FROM run
+             WHERE job_id = ?1 OR substr(job_id, 1, length(?1) + 1) IN (?1 || '.', ?1 || '[')
+                 OR EXISTS (SELECT 1 FROM json_each(parts) AS part WHERE part.value ->> 'job_id' = ?1
+                     OR substr(part.value ->> 'job_id', 1, length(?1) + 1) IN (?1 || '.', ?1 || '['))
+             ORDER BY submitted_at_ms DESC, run_id DESC LIMIT 1";
+        self.rows(sql, [number], run_id)
     }
 
     fn find_by_age(&self, number: &str) -> Result<Found, StoreError> {
@@ -179,6 +195,15 @@ impl Store {
     }
 }
 
+/// The number of a job in a scheduler's notation: `95`, `95_3`, `12[]`, `12[3]`.
+fn job_number(text: &str) -> Option<&str> {
+    let (number, rest) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let after_line = rest.strip_prefix('_').filter(|index| !index.is_empty());
+    let element = after_line.or_else(|| rest.strip_prefix('[')?.strip_suffix(']'));
+    (!number.is_empty() && (rest.is_empty() || element.is_some_and(digits))).then_some(number)
+}
+
 fn shared_letters(a: &str, b: &str) -> usize {
     a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count()
 }
@@ -210,10 +235,10 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         workdir: row.get(8)?,
         job_file: row.get(9)?,
         nodes: row.get(10)?,
-        array: None,
-        parts: Vec::new(),
-        framework: crate::job::Framework::default(),
-        storage: None,
+        array: text(row, 26)?.and_then(|text| ArraySpec::parse(&text).ok()),
+        parts: from_json(row, 27)?.unwrap_or_default(),
+        framework: Framework { name: text(row, 28)?, version: text(row, 29)?, compiler: text(row, 30)? },
+        storage: text(row, 31)?.zip(text(row, 32)?.and_then(|word| storage_class(&word))),
         workload: Workload {
             model: row.get(11)?,
             parameters: unsigned(row, 12)?,
@@ -225,17 +250,37 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         },
         dlrun_version: row.get(18)?,
     };
-    let exit = match (row.get(22)?, row.get::<_, Option<i32>>(23)?) {
-        (Some(code), _) => Some(ExitStatus::Code(code)),
-        (None, signal) => signal.map(ExitStatus::Signal),
-    };
     let status = Status {
         state: JobState::from_word(&row.get::<_, String>(19)?),
         raw_state: row.get(20)?,
         reason: row.get(21)?,
-        exit,
+        exit: exit_of(row.get(22)?, row.get(23)?),
         started_at_ms: unsigned(row, 24)?,
         ended_at_ms: unsigned(row, 25)?,
+        stuck: row.get(33)?,
+        cause: cause(text(row, 34)?, text(row, 35)?),
+        elements: from_json(row, 36)?,
     };
     Ok(RunRow { record, status })
+}
+
+fn storage_class(word: &str) -> Option<StorageClass> {
+    StorageClass::WORDS.iter().find(|(known, _)| *known == word).map(|(_, class)| *class)
+}
+
+fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+    row.get(column)
+}
+
+/// What a newer dlrun may write there is passed over.
+fn from_json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    Ok(text(row, column)?.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+fn cause(kind: Option<String>, text: Option<String>) -> Option<Cause> {
+    Some(Cause { kind: CauseKind::from_word(&kind?)?, text: text? })
+}
+
+pub(super) fn exit_of(code: Option<i32>, signal: Option<i32>) -> Option<ExitStatus> {
+    code.map(ExitStatus::Code).or(signal.map(ExitStatus::Signal))
 }

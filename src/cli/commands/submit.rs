@@ -12,7 +12,7 @@ use crate::cli::session::{Session, user_name};
 use crate::cli::summary;
 use crate::cli::track::Tracker;
 use crate::clock::now_ms;
-use crate::job::{RunId, SchedulerKind};
+use crate::job::{JobState, RunId, SchedulerKind};
 use crate::plan::Plan;
 use crate::pyenv;
 use crate::record::{RunRecord, Status};
@@ -119,24 +119,13 @@ fn index(session: &Session, state: &StateDir, record: &RunRecord) {
         let mut store = Store::open(&path).map_err(|error| error.to_string())?;
         let write = store.write(|writer| {
             writer.upsert_run(record)?;
-            writer.set_status(&record.run_id, &pending())?;
+            writer.set_status(&record.run_id, &Status::of(JobState::Pending))?;
             Ok::<(), StoreError>(())
         });
         write.map_err(|error| error.to_string())
     });
     if let Err(why) = written {
         session.output.warning(&format!("the index was not brought up to date: {why}"));
-    }
-}
-
-fn pending() -> Status {
-    Status {
-        state: crate::job::JobState::Pending,
-        raw_state: None,
-        reason: None,
-        exit: None,
-        started_at_ms: None,
-        ended_at_ms: None,
     }
 }
 

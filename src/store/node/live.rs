@@ -246,12 +246,10 @@ fn status_of(record: &NodeRecord) -> Status {
         None => JobState::Unknown,
     };
     Status {
-        state,
-        raw_state: None,
-        reason: None,
         exit: record.exit,
         started_at_ms: Some(record.started_at_ms),
         ended_at_ms: record.ended_at_ms,
+        ..Status::of(state)
     }
 }
 

@@ -1,0 +1,137 @@
+//! Why a run ended otherwise than well, in one word and in words.
+
+use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
+
+use super::ExitStatus;
+use crate::job::JobState;
+
+/// What ended a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CauseKind {
+    /// The user's program returned another exit code than 0, or died of a signal.
+    Program,
+    /// The time limit.
+    TimeLimit,
+    /// It wanted more memory than it was given.
+    Memory,
+    /// A node or the job's shell died.
+    Node,
+    /// It made room for another job.
+    Preemption,
+    /// Somebody cancelled it.
+    Cancel,
+}
+
+impl CauseKind {
+    /// The word of `--json` and of the index.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Program => "program",
+            Self::TimeLimit => "time_limit",
+            Self::Memory => "memory",
+            Self::Node => "node",
+            Self::Preemption => "preemption",
+            Self::Cancel => "cancel",
+        }
+    }
+
+    /// Reads [`CauseKind::as_str`] back.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        serde_json::from_value(serde_json::Value::from(word)).ok()
+    }
+
+    /// The state of a run that this ended.
+    #[must_use]
+    pub fn state(self) -> JobState {
+        match self {
+            Self::Program => JobState::Failed,
+            Self::TimeLimit => JobState::Timeout,
+            Self::Memory => JobState::OutOfMemory,
+            Self::Node => JobState::NodeFail,
+            Self::Preemption => JobState::Preempted,
+            Self::Cancel => JobState::Cancelled,
+        }
+    }
+}
+
+/// Why a run ended otherwise than well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// In one word.
+    pub kind: CauseKind,
+    /// In words, with the evidence where it is not the scheduler's word.
+    pub text: String,
+}
+
+impl Cause {
+    /// The cause that a state means; `None` where the run goes on, ended well, or nobody can say. `evidence` is a line
+    /// that tells it.
+    #[must_use]
+    pub fn of(state: JobState, exit: Option<ExitStatus>, evidence: Option<&str>) -> Option<Self> {
+        let (kind, text) = match state {
+            // A scheduler that gives no code may mean its own failure.
+            JobState::Failed => (CauseKind::Program, format!("the program {}", ending(exit?))),
+            JobState::Timeout => (CauseKind::TimeLimit, "it reached its time limit".to_owned()),
+            JobState::OutOfMemory => {
+                (CauseKind::Memory, "it wanted more memory than it was given".to_owned())
+            }
+            JobState::NodeFail => (CauseKind::Node, "a node or the job's shell died".to_owned()),
+            JobState::Preempted => (CauseKind::Preemption, "it made room for another job".to_owned()),
+            JobState::Cancelled => (CauseKind::Cancel, "it was cancelled".to_owned()),
+            JobState::Pending
+            | JobState::Running
+            | JobState::Suspended
+            | JobState::Completed
+            | JobState::Unknown => return None,
+        };
+        let text = evidence.map_or(text.clone(), |line| format!("{text}: {line}"));
+        Some(Self { kind, text })
+    }
+}
+
+fn ending(exit: ExitStatus) -> String {
+    match exit {
+        ExitStatus::Code(code) => format!("ended with exit code {code}"),
+        ExitStatus::Signal(signal) => format!("was ended by {}", signal_name(signal)),
+    }
+}
+
+/// `SIGSEGV`; a number that has no name stays one.
+#[must_use]
+pub fn signal_name(signal: i32) -> String {
+    Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |known| known.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_states_are_read_back() {
+        for kind in [
+            CauseKind::Program,
+            CauseKind::TimeLimit,
+            CauseKind::Memory,
+            CauseKind::Node,
+            CauseKind::Preemption,
+            CauseKind::Cancel,
+        ] {
+            assert_eq!(CauseKind::from_word(kind.as_str()), Some(kind));
+            let cause = Cause::of(kind.state(), Some(ExitStatus::Code(3)), None).expect("a cause");
+            assert_eq!(cause.kind, kind);
+        }
+    }
+
+    #[test]
+    fn programs_are_told_by_code_or_signal() {
+        let text = |exit| Cause::of(JobState::Failed, exit, None).map(|cause| cause.text);
+        assert_eq!(text(Some(ExitStatus::Code(3))).as_deref(), Some("the program ended with exit code 3"));
+        assert_eq!(text(Some(ExitStatus::Signal(11))).as_deref(), Some("the program was ended by SIGSEGV"));
+        assert_eq!(text(Some(ExitStatus::Signal(63))).as_deref(), Some("the program was ended by signal 63"));
+        assert_eq!(text(None), None);
+    }
+}

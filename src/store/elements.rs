@@ -1,0 +1,65 @@
+//! Elements of arrays: how each stood when last somebody looked, so that a thousand ended ones are not read again.
+
+use rusqlite::{Row, params};
+
+use super::ingest::{Writer, exit_columns};
+use super::open::{Store, StoreError};
+use super::optional;
+use super::runs::{exit_of, unsigned};
+use crate::job::{JobState, RunId};
+use crate::record::{Cause, Element, Status};
+
+impl Writer<'_> {
+    /// Notes how elements of a run stand; others stay as they are.
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] and what the disk adds to it.
+    pub fn set_elements(&self, run_id: &RunId, elements: &[Element]) -> Result<(), StoreError> {
+        for Element { element, attempt, status } in elements {
+            let (code, signal) = exit_columns(status.exit);
+            self.execute(
+                "INSERT INTO element (run, element, attempt, state, exit_code, exit_signal, started_at_ms, ended_at_ms)
+                 SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM run WHERE run_id = ?1
+                 ON CONFLICT (run, element) DO UPDATE SET attempt = ?3, state = ?4, exit_code = ?5, exit_signal = ?6,
+                     started_at_ms = ?7, ended_at_ms = ?8",
+                params![
+                    run_id.as_str(),
+                    element,
+                    attempt,
+                    status.state.as_str(),
+                    code,
+                    signal,
+                    optional(status.started_at_ms),
+                    optional(status.ended_at_ms),
+                ],
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// The elements of a run that are noted, by index. What the scheduler said of them is not.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn elements(&self, run_id: &RunId) -> Result<Vec<Element>, StoreError> {
+        let sql = "SELECT element, attempt, element.state, element.exit_code, element.exit_signal,
+                 element.started_at_ms, element.ended_at_ms
+             FROM element JOIN run ON element.run = run.id WHERE run.run_id = ?1 ORDER BY element";
+        self.rows(sql, [run_id.as_str()], element)
+    }
+}
+
+fn element(row: &Row<'_>) -> rusqlite::Result<Element> {
+    let state = JobState::from_word(&row.get::<_, String>(2)?);
+    let exit = exit_of(row.get(3)?, row.get(4)?);
+    let status = Status {
+        exit,
+        started_at_ms: unsigned(row, 5)?,
+        ended_at_ms: unsigned(row, 6)?,
+        cause: Cause::of(state, exit, None),
+        ..Status::of(state)
+    };
+    Ok(Element { element: row.get(0)?, attempt: row.get(1)?, status })
+}
