@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-use crate::job::SchedulerKind;
+use crate::job::{ArraySpec, SchedulerKind};
 
 /// Plans, submits, watches and records neural-network training runs on Slurm and on single machines.
 #[derive(Debug, Parser)]
@@ -168,6 +168,9 @@ pub(crate) struct Show {
     /// Ask the scheduler's accounting too (slow)
     #[arg(long)]
     pub(crate) history: bool,
+    /// One element of an array
+    #[arg(long, value_name = "INDEX")]
+    pub(crate) element: Option<u32>,
     /// All that was measured over time: a curve for each column, with --json the numbers
     #[arg(long)]
     pub(crate) series: bool,
@@ -214,6 +217,9 @@ pub(crate) struct Logs {
     /// Only the output of this node
     #[arg(long)]
     pub(crate) node: Option<String>,
+    /// Only these elements of an array: 3,7-9
+    #[arg(long, value_name = "ELEMENTS", value_parser = elements)]
+    pub(crate) element: Option<ArraySpec>,
 }
 
 #[derive(Debug, Args)]
@@ -232,8 +238,19 @@ pub(crate) struct Wait {
 #[derive(Debug, Args)]
 pub(crate) struct Cancel {
     /// Runs: the beginning of an id, a name, a job id, or @1 for the latest
-    #[arg(value_name = "RUN", required = true)]
+    #[arg(value_name = "RUN", required_unless_present = "all")]
     pub(crate) runs: Vec<String>,
+    /// All of your runs that go on; asks nothing
+    #[arg(long, conflicts_with = "runs")]
+    pub(crate) all: bool,
+    /// Only these elements of one array: 3,7-9
+    #[arg(long, value_name = "ELEMENTS", conflicts_with = "all", value_parser = elements)]
+    pub(crate) element: Option<ArraySpec>,
+}
+
+fn elements(text: &str) -> Result<ArraySpec, String> {
+    let spec = ArraySpec::parse(text).map_err(|error| error.to_string())?;
+    if spec.limit.is_some() { Err("elements have no `%`".to_owned()) } else { Ok(spec) }
 }
 
 const EXPLAIN: &str = "Tell in dlrun's words what a scheduler printed

@@ -4,6 +4,7 @@ mod args;
 mod bars;
 mod commands;
 mod doctor;
+mod elements;
 mod error;
 mod interrupt;
 mod load;

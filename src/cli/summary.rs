@@ -2,13 +2,16 @@
 
 use serde_json::{Value, json};
 
+use super::elements;
 use super::table::{rendered, table};
 use super::telemetry;
 use super::track::Tracked;
 use super::when::{ago, local_time, seconds_between};
 use crate::diagnostic::printable;
 use crate::job::JobState;
-use crate::record::{EpochSummary, ExitStatus, Missing, NodeRecord, NodeState, Usage, summarise_epochs};
+use crate::record::{
+    EpochSummary, ExitStatus, Missing, NodeRecord, NodeState, Status, Usage, signal_name, summarise_epochs,
+};
 use crate::rundir::StateDir;
 use crate::units::{Bytes, display_seconds};
 
@@ -30,10 +33,11 @@ fn epochs(tracked: &Tracked) -> Option<EpochSummary> {
     summarise_epochs(&timed_node(tracked)?.progress, tracked.record.workload.samples)
 }
 
-/// The run as JSON: what was submitted, its status, what follows from the measurements, and the nodes' records.
+/// The run as JSON: what was submitted, its status, what follows from the measurements, the nodes' records, and the
+/// elements of an array.
 pub(crate) fn to_json(tracked: &Tracked, state: &StateDir) -> Value {
-    let Tracked { record, status, reading } = tracked;
-    json!({
+    let Tracked { record, status, reading, .. } = tracked;
+    let mut value = json!({
         "run": record,
         "status": status,
         "attempt": reading.attempt.map(|attempt| attempt.attempt),
@@ -41,16 +45,18 @@ pub(crate) fn to_json(tracked: &Tracked, state: &StateDir) -> Value {
         "nodes": reading.outcome.nodes,
         "unreadable": reading.notes,
         "records": state.path().join("runs").join(record.run_id.as_str()),
-    })
+    });
+    if !tracked.elements.is_empty() {
+        value["elements"] = elements::to_json(tracked);
+    }
+    value
 }
 
-fn exit_text(exit: ExitStatus) -> String {
+/// `exit code 3`, or `SIGTERM, exit code 143`.
+pub(crate) fn exit_text(exit: ExitStatus) -> String {
     match exit {
         ExitStatus::Code(code) => format!("exit code {code}"),
-        ExitStatus::Signal(signal) => match nix::sys::signal::Signal::try_from(signal) {
-            Ok(name) => format!("{name}, exit code {}", 128 + signal),
-            Err(_) => format!("signal {signal}"),
-        },
+        ExitStatus::Signal(signal) => format!("{}, exit code {}", signal_name(signal), 128 + signal),
     }
 }
 
@@ -61,7 +67,7 @@ pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
 
 /// The run as a table with curves below it.
 pub(crate) fn with_curves(tracked: &Tracked, state: &StateDir, curves: &str) -> String {
-    let Tracked { record, status, reading } = tracked;
+    let Tracked { record, status, reading, .. } = tracked;
     let mut table = table();
     let mut row = |name: &str, value: String| {
         table.add_row([name.to_owned(), value]);
@@ -69,6 +75,10 @@ pub(crate) fn with_curves(tracked: &Tracked, state: &StateDir, curves: &str) -> 
     row("run", record.run_id.to_string());
     row("name", record.name.clone());
     row("state", state_text(tracked));
+    if let Some(cause) = &status.cause {
+        row("cause", cause.text.clone());
+    }
+    elements::rows(tracked, &mut row);
     let job = record.job_id.as_ref().map_or_else(|| "no job id".to_owned(), |job| format!("job {job}"));
     row("scheduler", format!("{}, {job}", record.scheduler.as_str()));
     if let Some(file) = &record.job_file {
@@ -111,11 +121,20 @@ pub(crate) fn with_curves(tracked: &Tracked, state: &StateDir, curves: &str) -> 
 fn state_text(tracked: &Tracked) -> String {
     let status = &tracked.status;
     let exit = status.exit.filter(|exit| !exit.is_success()).map(exit_text);
-    let words: Vec<String> = exit.into_iter().chain(status.reason.clone()).collect();
+    let words: Vec<String> = exit.into_iter().chain(reason_text(status)).collect();
     if words.is_empty() {
         status.state.to_string()
     } else {
         format!("{} ({})", status.state, words.join("; "))
+    }
+}
+
+/// Why it waits or ended, in the scheduler's words; `stuck` where waiting is in vain.
+pub(crate) fn reason_text(status: &Status) -> Option<String> {
+    match (&status.reason, status.stuck) {
+        (Some(reason), true) => Some(format!("stuck: {reason}")),
+        (None, true) => Some("stuck".to_owned()),
+        (reason, false) => reason.clone(),
     }
 }
 

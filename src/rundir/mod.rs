@@ -4,6 +4,7 @@
 //! STATE/runs/<run-id>/run.json                                  who submitted what (RunRecord)
 //!                     job.sh  plan.json                         as handed over
 //!                     verdict.json  cancel.json                 the scheduler's last word; when its end was asked for
+//!                     verdicts.json  cancels.json               the same of elements of an array
 //!                     <element>.<attempt>/start.json  end.json  marks of the batch shell (Sentinel)
 //!                     <element>.<attempt>/<node>.<step>/record.json      what one node measured (NodeRecord)
 //!                                                       series-0000.seg  samples, never changed once written
@@ -23,6 +24,7 @@ mod run;
 mod site;
 mod state;
 mod time;
+mod words;
 
 pub use attempt::{Attempt, Reading};
 pub use file::RunDirError;
@@ -32,3 +34,4 @@ pub use run::{MAX_RUN_FILE, RunDir};
 pub use site::{read_site, write_site};
 pub use state::StateDir;
 pub use time::file_time;
+pub use words::Words;

@@ -1,18 +1,16 @@
 //! The directory of one run.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::attempt::{Attempt, Reading};
 use super::file::{Dir, RunDirError};
 use super::node::NodeDir;
-use crate::job::RunId;
+use super::words::{self, Words};
+use crate::job::{ArraySpec, RunId};
 use crate::record::{MeasureKey, QueueEntry, RunRecord};
 
 const RUN_FILE: &str = "run.json";
-/// The scheduler's last word on the run's end.
-const VERDICT_FILE: &str = "verdict.json";
-/// When `dlrun cancel` was asked, in Unix milliseconds UTC.
-const CANCEL_FILE: &str = "cancel.json";
 /// The largest `run.json`, `plan.json` or `job.sh` that is read, in bytes.
 pub const MAX_RUN_FILE: usize = 1 << 20;
 
@@ -105,32 +103,30 @@ impl RunDir {
     pub fn newest_outcome(&self, element: u32) -> Result<Reading, RunDirError> {
         let newest = self.newest_attempt(element)?;
         let mut reading = newest.map_or_else(Reading::default, |attempt| self.outcome(attempt));
-        reading.outcome.verdict = self.read_word(VERDICT_FILE);
-        reading.outcome.cancel_asked_at_ms = self.read_word(CANCEL_FILE);
+        self.words().tell(&mut reading.outcome);
         Ok(reading)
     }
 
-    /// Keeps what a scheduler said of the run's end, before it forgets.
+    /// What was said of the run from outside.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        Words::read(&self.dir)
+    }
+
+    /// Keeps what a scheduler said of the end of the run, or of elements of its `array`, before it forgets.
     ///
     /// # Errors
     /// [`RunDirError::Write`].
-    pub fn write_verdict(&self, verdict: &QueueEntry) -> Result<(), RunDirError> {
-        let bytes = serde_json::to_vec(verdict).expect("a queue entry is plain data with text keys");
-        self.dir.replace(VERDICT_FILE, &bytes)
+    pub fn write_verdicts(&self, array: Option<&ArraySpec>, said: &[QueueEntry]) -> Result<(), RunDirError> {
+        words::write_verdicts(&self.dir, array, said)
     }
 
-    /// Notes that the run's end was asked for.
+    /// Notes that the end of the run, or of some of its elements, was asked for.
     ///
     /// # Errors
     /// [`RunDirError::Write`].
-    pub fn write_cancel(&self, asked_at_ms: u64) -> Result<(), RunDirError> {
-        self.dir.replace(CANCEL_FILE, asked_at_ms.to_string().as_bytes())
-    }
-
-    /// A small file of JSON; `None` where there is none, or nothing that can be read.
-    fn read_word<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
-        let bytes = self.dir.read(name, MAX_RUN_FILE).ok()?;
-        serde_json::from_slice(&bytes).ok()
+    pub fn write_cancel(&self, asked_at_ms: u64, elements: Option<&ArraySpec>) -> Result<(), RunDirError> {
+        words::write_cancel(&self.dir, asked_at_ms, elements)
     }
 
     /// As [`RunDir::newest_outcome`] without the nodes' records: how the run stands, for those who ask about a thousand.
@@ -138,11 +134,25 @@ impl RunDir {
     /// # Errors
     /// [`RunDirError::List`].
     pub fn newest_marks(&self, element: u32) -> Result<Reading, RunDirError> {
-        let Some(attempt) = self.newest_attempt(element)? else { return Ok(Reading::default()) };
-        Ok(match self.dir.open_dir(&attempt.dir_name()) {
+        Ok(self.newest_attempt(element)?.map_or_else(Reading::default, |attempt| self.marks(attempt)))
+    }
+
+    /// The marks of an attempt.
+    #[must_use]
+    pub fn marks(&self, attempt: Attempt) -> Reading {
+        match self.dir.open_dir(&attempt.dir_name()) {
             Ok(dir) => Reading::marks(&dir, attempt),
             Err(error) => Reading::unreadable(attempt, &error),
-        })
+        }
+    }
+
+    /// The newest attempt of each element that left a directory.
+    ///
+    /// # Errors
+    /// [`RunDirError::List`].
+    pub fn newest_attempts(&self) -> Result<BTreeMap<u32, u32>, RunDirError> {
+        // They come in rising order.
+        Ok(self.attempts()?.into_iter().map(|attempt| (attempt.element, attempt.attempt)).collect())
     }
 
     fn newest_attempt(&self, element: u32) -> Result<Option<Attempt>, RunDirError> {

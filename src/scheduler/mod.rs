@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::command::CommandError;
-use crate::job::{JobId, RunId, SchedulerKind};
+use crate::job::{ArraySpec, JobId, RunId, SchedulerKind};
 use crate::plan::Plan;
 use crate::record::{ArrayPart, QueueEntry};
 use crate::site::SiteModel;
@@ -64,6 +64,27 @@ pub struct JobRef {
     pub submit_host: String,
     /// The run's directory.
     pub run_dir: PathBuf,
+}
+
+impl JobRef {
+    /// All its jobs; with `elements` those that have any of them, each with its own indexes of them.
+    #[must_use]
+    pub fn jobs_of(&self, elements: Option<&ArraySpec>) -> Vec<(JobId, Option<ArraySpec>)> {
+        let mut jobs: Vec<(&JobId, u32)> = vec![(&self.job_id, 0)];
+        jobs.extend(self.parts.iter().map(|part| (&part.job_id, part.offset)));
+        jobs.sort_by_key(|(_, offset)| *offset);
+        let ends: Vec<u32> = jobs[1..].iter().map(|(_, offset)| *offset).chain([u32::MAX]).collect();
+        let of = |((job_id, offset), end): ((&JobId, u32), u32)| {
+            let Some(elements) = elements else { return Some((job_id.clone(), None)) };
+            let own: Vec<u32> = elements
+                .indexes()
+                .filter(|index| (offset..end).contains(index))
+                .map(|index| index - offset)
+                .collect();
+            (!own.is_empty()).then(|| (job_id.clone(), Some(ArraySpec::of(&own, None))))
+        };
+        jobs.into_iter().zip(ends).filter_map(of).collect()
+    }
 }
 
 /// Why a scheduler did not do what it was asked.
@@ -200,11 +221,11 @@ pub trait Scheduler {
     /// When there is no accounting or it gives no answer.
     fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError>;
 
-    /// Cancels one job.
+    /// Cancels one job with all parts of its array, or some elements of it. A job that is over is no error.
     ///
     /// # Errors
     /// When the scheduler does not take the request.
-    fn cancel(&self, job: &JobRef) -> Result<(), SchedulerError>;
+    fn cancel(&self, job: &JobRef, elements: Option<&ArraySpec>) -> Result<(), SchedulerError>;
 
     /// What the site has: queues, nodes, limits.
     ///
@@ -215,3 +236,33 @@ pub trait Scheduler {
 
 /// What a scheduler knows of runs.
 pub type Entries = BTreeMap<RunId, Vec<QueueEntry>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_those_of_the_part_that_has_them() {
+        let part = |job: &str, offset| ArrayPart { job_id: JobId(job.into()), offset };
+        let job = JobRef {
+            run_id: RunId::from_random([7; 10]),
+            job_id: JobId("95".into()),
+            parts: vec![part("97", 2000), part("96", 1000)],
+            name: "job".into(),
+            submitted_at_ms: 0,
+            submit_host: "h".into(),
+            run_dir: PathBuf::from("/"),
+        };
+        let shown = |elements: Option<&str>| {
+            let elements = elements.map(|text| ArraySpec::parse(text).expect("an array"));
+            let jobs = job.jobs_of(elements.as_ref()).into_iter();
+            let of = |(id, own): (JobId, Option<ArraySpec>)| {
+                format!("{id}:{}", own.map(|own| own.to_string()).unwrap_or_default())
+            };
+            jobs.map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(None), ["95:", "96:", "97:"]);
+        assert_eq!(shown(Some("3,7-9")), ["95:3,7-9"]);
+        assert_eq!(shown(Some("999-1001,2500")), ["95:999", "96:0-1", "97:500"]);
+    }
+}

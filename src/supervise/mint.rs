@@ -6,7 +6,7 @@ use nix::unistd::{User, getuid};
 
 use super::context::Context;
 use crate::clock::now_ms;
-use crate::job::{RunId, SchedulerKind};
+use crate::job::{ArraySpec, RunId, SchedulerKind};
 use crate::record::RunRecord;
 use crate::rundir::{RunDirError, StateDir};
 
@@ -26,12 +26,15 @@ pub fn mint(context: &Context, bits: [u8; 10], hostname: &str, script: &str) -> 
     let run_id = RunId::from_random(bits);
     let output = context.job_id.as_ref().and_then(|_| std::fs::read_link("/proc/self/fd/2").ok());
     let user = User::from_uid(getuid()).ok().flatten().map_or_else(|| getuid().to_string(), |user| user.name);
+    let submitted = plan.new_run(run_id.clone(), now_ms(), user, hostname.to_owned());
     let record = RunRecord {
+        // Each element of an array makes a run of its own.
+        array: submitted.array.as_ref().map(|_| ArraySpec::of(&[context.element], None)),
         scheduler: if context.job_id.is_some() { plan.scheduler } else { SchedulerKind::Local },
         job_id: context.job_id.clone(),
         output: output.filter(|path| path.is_absolute()).map(|path| path.to_string_lossy().into_owned()),
         job_file: None,
-        ..plan.new_run(run_id.clone(), now_ms(), user, hostname.to_owned())
+        ..submitted
     };
     state.create_run(&record, script, &plan.to_json())?;
     Ok(run_id)

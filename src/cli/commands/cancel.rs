@@ -1,49 +1,143 @@
 //! `dlrun cancel`: tells schedulers to stop runs.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::args::Cancel;
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
-use crate::cli::track::{Tracker, job_ref};
+use crate::cli::track::{Tracked, Tracker, job_ref};
 use crate::clock::now_ms;
+use crate::job::{ArraySpec, RunId};
 
-/// Runs the verb. All runs are found before any is cancelled; a run that is over stays as it is.
+/// Runs the verb. All runs are found before any is cancelled; a run that is over stays as it is. One that cannot be
+/// cancelled keeps no other from it.
 pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
+    if args.element.is_some() && args.runs.len() > 1 {
+        return Err(Error::new(Kind::Usage, "`--element` takes one run"));
+    }
     let mut tracker = Tracker::open(session)?;
-    let mut run_ids = Vec::new();
-    for text in &args.runs {
-        run_ids.push(tracker.find_going_on(text)?);
+    let run_ids = if args.all { tracker.all_going_on()? } else { named(&mut tracker, &args.runs)? };
+    let tracked = tracker.refresh(&run_ids, false)?;
+    if let (Some(asked), Some(tracked)) = (&args.element, tracked.first()) {
+        check(asked, tracked)?;
     }
     let mut told = Vec::new();
     let mut text = String::new();
-    for tracked in tracker.refresh(&run_ids, false)? {
-        let record = &tracked.record;
-        let run = tracker.state.run(&record.run_id)?;
-        let asked = if tracked.status.state.is_final() {
-            text.push_str(&format!("{} is over already: {}\n", record.run_id, tracked.status.state));
-            false
-        } else {
-            let Some(job) = job_ref(&run, record) else {
-                let error = Error::new(Kind::Missing, format!("run {} has no job id yet", record.run_id));
-                return Err(error.hinted("look for it with the scheduler's own commands, by its name"));
-            };
-            let asked_at_ms = now_ms();
-            session.scheduler(record.scheduler)?.cancel(&job)?;
-            // Remembered beside the run: schedulers forget why a job ended.
-            if let Err(error) = run.write_cancel(asked_at_ms) {
-                session.output.warning(&format!("that it was cancelled could not be written down: {error}"));
+    let mut failures = Vec::new();
+    for tracked in tracked {
+        match cancel(session, &tracker, &tracked, args.element.as_ref()) {
+            Ok((value, line)) => {
+                told.push(value);
+                text.push_str(&line);
             }
-            text.push_str(&format!(
-                "asked {} to cancel {} (job {})\n",
-                record.scheduler.as_str(),
-                record.run_id,
-                job.job_id
-            ));
-            true
-        };
-        told.push(json!({ "run_id": record.run_id, "asked": asked, "state_before": tracked.status.state }));
+            Err(error) => failures.push((tracked.record.run_id, error)),
+        }
     }
-    session.output.result("cancel", &json!({ "runs": told }), &text)?;
-    Ok(0)
+    if told.is_empty() && failures.is_empty() {
+        "no run goes on\n".clone_into(&mut text);
+    }
+    finish(session, &told, &text, failures)
+}
+
+fn named(tracker: &mut Tracker<'_>, texts: &[String]) -> Result<Vec<RunId>, Error> {
+    let mut run_ids: Vec<RunId> = Vec::new();
+    for text in texts {
+        let run_id = tracker.find_going_on(text)?;
+        if !run_ids.contains(&run_id) {
+            run_ids.push(run_id);
+        }
+    }
+    Ok(run_ids)
+}
+
+fn check(asked: &ArraySpec, tracked: &Tracked) -> Result<(), Error> {
+    let run_id = &tracked.record.run_id;
+    let Some(array) = &tracked.record.array else {
+        return Err(Error::new(Kind::Usage, format!("run {run_id} is no array")));
+    };
+    match asked.indexes().find(|index| !array.contains(*index)) {
+        Some(index) => {
+            let error = Error::new(Kind::Missing, format!("run {run_id} has no element {index}"));
+            Err(error.hinted(format!("its elements are {array}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Cancels a run or the elements of it that go on.
+fn cancel(
+    session: &Session,
+    tracker: &Tracker<'_>,
+    tracked: &Tracked,
+    asked: Option<&ArraySpec>,
+) -> Result<(Value, String), Error> {
+    let record = &tracked.record;
+    let going_on: Option<Vec<u32>> = asked.map(|asked| {
+        let elements = tracked.elements.iter().filter(|element| asked.contains(element.element));
+        elements.filter(|element| !element.status.state.is_final()).map(|element| element.element).collect()
+    });
+    let is_over =
+        tracked.status.state.is_final() || going_on.as_ref().is_some_and(|elements| elements.is_empty());
+    let told = |asked: bool| {
+        let mut value =
+            json!({ "run_id": record.run_id, "asked": asked, "state_before": tracked.status.state });
+        if let Some(elements) = going_on.as_ref().filter(|_| asked) {
+            value["elements"] = json!(ArraySpec::of(elements, None));
+        }
+        value
+    };
+    if is_over {
+        let line = match asked.filter(|_| !tracked.status.state.is_final()) {
+            Some(asked) => format!("{} {asked} of {} is over already\n", elements_word(asked), record.run_id),
+            None => format!("{} is over already: {}\n", record.run_id, tracked.status.state),
+        };
+        return Ok((told(false), line));
+    }
+    let run = tracker.state.run(&record.run_id)?;
+    let Some(job) = job_ref(&run, record) else {
+        let error = Error::new(Kind::Missing, format!("run {} has no job id yet", record.run_id));
+        return Err(error.hinted("look for it with the scheduler's own commands, by its name"));
+    };
+    let elements = going_on.as_ref().map(|elements| ArraySpec::of(elements, None));
+    let asked_at_ms = now_ms();
+    session.scheduler(record.scheduler)?.cancel(&job, elements.as_ref())?;
+    // Remembered beside the run: schedulers forget why a job ended.
+    if let Err(error) = run.write_cancel(asked_at_ms, elements.as_ref()) {
+        session.output.warning(&format!("that it was cancelled could not be written down: {error}"));
+    }
+    let of = elements
+        .as_ref()
+        .map(|elements| format!("{} {elements} of ", elements_word(elements)))
+        .unwrap_or_default();
+    let line =
+        format!("asked {} to cancel {of}{} (job {})\n", record.scheduler.as_str(), record.run_id, job.job_id);
+    Ok((told(true), line))
+}
+
+fn elements_word(elements: &ArraySpec) -> &'static str {
+    if elements.count() == 1 { "element" } else { "elements" }
+}
+
+/// Tells what was done. Of one run that could not be cancelled the error is the result; of several each is told, and the
+/// exit code is that of the worst.
+fn finish(
+    session: &Session,
+    told: &[Value],
+    text: &str,
+    mut failures: Vec<(RunId, Error)>,
+) -> Result<u8, Error> {
+    if told.is_empty() && failures.len() == 1 {
+        return Err(failures.remove(0).1);
+    }
+    let worst = failures.iter().map(|(_, error)| error.kind as u8).max().unwrap_or(0);
+    let mut runs = told.to_vec();
+    for (run_id, error) in &failures {
+        session.output.note(&format!("run {run_id} was not cancelled:"));
+        if !session.output.json {
+            session.output.failure("cancel", error);
+        }
+        runs.push(json!({ "run_id": run_id, "asked": false, "error": error.to_json() }));
+    }
+    session.output.result("cancel", &json!({ "runs": runs }), text)?;
+    Ok(worst)
 }

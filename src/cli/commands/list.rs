@@ -5,11 +5,13 @@ use serde_json::{Value, json};
 use crate::cli::args::List;
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
+use crate::cli::summary::reason_text;
 use crate::cli::table::{rendered, table};
 use crate::cli::track::Tracker;
 use crate::cli::when::{ago, seconds_between};
 use crate::clock::now_ms;
 use crate::job::{JobState, RunId};
+use crate::record::{CauseKind, Status};
 use crate::store::{Filter, RunRow};
 use crate::units::display_seconds;
 
@@ -68,6 +70,9 @@ fn to_json(row: &RunRow, prefix: &str) -> Value {
         "started_at_ms": row.status.started_at_ms,
         "ended_at_ms": row.status.ended_at_ms,
         "output": row.record.output,
+        "stuck": row.status.stuck,
+        "elements": row.status.elements,
+        "cause": row.status.cause,
     })
 }
 
@@ -76,21 +81,36 @@ fn to_text(rows: &[RunRow], prefixes: &[String]) -> String {
         return "no run matches\n".to_owned();
     }
     let mut table = table();
-    table.set_header(["RUN", "NAME", "STATE", "JOB", "SUBMITTED", "RAN", "REASON"]);
+    let has_arrays = rows.iter().any(|row| row.status.elements.is_some());
+    let elements = has_arrays.then_some("ELEMENTS");
+    let header = ["RUN", "NAME", "STATE"].into_iter().chain(elements);
+    table.set_header(header.chain(["JOB", "SUBMITTED", "RAN", "REASON"]));
     for (row, prefix) in rows.iter().zip(prefixes) {
         let job = row.record.job_id.as_ref().map_or("-", |job| &job.0);
         let ended = row.status.ended_at_ms.or_else(|| (row.status.state == JobState::Running).then(now_ms));
         let ran =
             row.status.started_at_ms.zip(ended).map(|(from, to)| display_seconds(seconds_between(from, to)));
-        table.add_row([
-            prefix.clone(),
-            row.record.name.clone(),
-            row.status.state.to_string(),
+        let over = || {
+            let counts = row.status.elements.as_ref();
+            counts.map_or_else(|| "-".to_owned(), |counts| format!("{}/{}", counts.over(), counts.total))
+        };
+        let first = [prefix.clone(), row.record.name.clone(), row.status.state.to_string()];
+        let rest = [
             format!("{} {job}", row.record.scheduler.as_str()),
             ago(row.record.submitted_at_ms),
             ran.unwrap_or_else(|| "-".to_owned()),
-            row.status.reason.clone().unwrap_or_default(),
-        ]);
+            why(&row.status),
+        ];
+        table.add_row(first.into_iter().chain(has_arrays.then(over)).chain(rest));
     }
     rendered(table)
+}
+
+/// The scheduler's reason, or how the program ended: other causes are said by the state.
+fn why(status: &Status) -> String {
+    let program = || {
+        let cause = status.cause.as_ref().filter(|cause| cause.kind == CauseKind::Program);
+        cause.map(|cause| cause.text.clone())
+    };
+    reason_text(status).or_else(program).unwrap_or_default()
 }

@@ -4,11 +4,12 @@ use serde_json::{Value, json};
 
 use crate::cli::args::Show;
 use crate::cli::bars::Bars;
+use crate::cli::elements;
 use crate::cli::error::{Error, Kind};
 use crate::cli::series::{self, Series};
 use crate::cli::session::Session;
 use crate::cli::summary;
-use crate::cli::track::{Tracked, Tracker};
+use crate::cli::track::{Tracked, Tracker, output_path};
 use crate::record::NodeRecord;
 use crate::rundir::RunDir;
 
@@ -24,19 +25,41 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
         return Err(Error::new(Kind::Internal, "the run vanished"));
     };
     let run = tracker.state.run(&run_id)?;
+    if let Some(element) = args.element {
+        tracked = element_of(&run, tracked, element)?;
+    }
+    let attempts = elements::attempts(&run, &tracked, args.element);
     if session.output.json {
         let series = args.series.then(|| numbers(&run, &mut tracked, args.points));
         let mut value = summary::to_json(&tracked, &tracker.state);
+        value["attempts"] = elements::attempts_to_json(&attempts);
         for (place, series) in series.into_iter().flatten().enumerate() {
             value["nodes"][place]["series"] = series;
         }
         session.output.result("show", &value, "")?;
     } else {
-        let curves = curves(&run, &mut tracked, args.series);
+        let curves = elements::bad_ones(&tracked, &run)
+            + &elements::attempts_to_text(&attempts, &tracked)
+            + &curves(&run, &mut tracked, args.series);
         let text = summary::with_curves(&tracked, &tracker.state, &curves);
         session.output.result("show", &json!(null), &text)?;
     }
     Ok(0)
+}
+
+/// One element of an array in the place of the whole.
+pub(super) fn element_of(run: &RunDir, tracked: Tracked, element: u32) -> Result<Tracked, Error> {
+    let Tracked { mut record, elements, .. } = tracked;
+    let Some(seen) = elements.into_iter().find(|seen| seen.element == element) else {
+        let error = Error::new(Kind::Missing, format!("run {} has no element {element}", record.run_id));
+        return Err(match &record.array {
+            Some(array) => error.hinted(format!("its elements are {array}")),
+            None => error.hinted("it is no array"),
+        });
+    };
+    record.output = output_path(&record, Some(element)).map(|path| path.to_string_lossy().into_owned());
+    let reading = run.newest_outcome(element)?;
+    Ok(Tracked { record, status: seen.status, reading, elements: Vec::new() })
 }
 
 /// The series of each node. What cannot be read joins what else could not.

@@ -84,9 +84,19 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
         return Err(Error::new(Kind::Usage, "`--passthrough` takes one run"));
     }
     let mut tracker = Tracker::open(session)?;
-    let mut watched = Vec::new();
+    let mut run_ids: Vec<RunId> = Vec::new();
     for text in &args.runs {
-        let run_id = tracker.find_going_on(text)?;
+        let found = tracker.find_all_going_on(text)?;
+        run_ids.extend(found.into_iter().filter(|run_id| !run_ids.contains(run_id)).collect::<Vec<_>>());
+    }
+    if args.passthrough && run_ids.len() > 1 {
+        return Err(Error::new(
+            Kind::Usage,
+            format!("{} runs go on; `--passthrough` takes one", run_ids.len()),
+        ));
+    }
+    let mut watched = Vec::new();
+    for run_id in run_ids {
         let run = tracker.state.run(&run_id)?;
         let plan: Option<Plan> = run.read_plan().ok().and_then(|text| serde_json::from_str(&text).ok());
         let record = run.read_run()?;

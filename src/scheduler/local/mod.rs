@@ -22,7 +22,7 @@ use nix::unistd::Pid;
 use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
 use crate::clock::now_ms;
 use crate::command::spawn_detached;
-use crate::job::{JobId, JobState, SchedulerKind};
+use crate::job::{ArraySpec, JobId, JobState, SchedulerKind};
 use crate::record::{ExitStatus, QueueEntry};
 use crate::site::SiteModel;
 use ticket::{Phase, Ticket};
@@ -123,7 +123,8 @@ impl Scheduler for Local {
         self.queue(jobs)
     }
 
-    fn cancel(&self, job: &JobRef) -> Result<(), SchedulerError> {
+    /// A local job has no elements.
+    fn cancel(&self, job: &JobRef, _elements: Option<&ArraySpec>) -> Result<(), SchedulerError> {
         let ticket = Ticket::read(&job.run_dir)?;
         if ticket.host != self.host {
             let error = io::Error::other(format!("the job is on {}; cancel it there", ticket.host));

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
 use crate::command::{CommandError, Output, Tool, find};
-use crate::job::{JobState, SchedulerKind};
+use crate::job::{ArraySpec, JobState, SchedulerKind};
 use crate::plan::Plan;
 use crate::site::SiteModel;
 
@@ -106,8 +106,8 @@ impl Scheduler for Slurm {
         sacct::history(self, jobs)
     }
 
-    fn cancel(&self, job: &JobRef) -> Result<(), SchedulerError> {
-        scancel::cancel(self, job)
+    fn cancel(&self, job: &JobRef, elements: Option<&ArraySpec>) -> Result<(), SchedulerError> {
+        scancel::cancel(self, job, elements)
     }
 
     fn site(&self) -> Result<SiteModel, SchedulerError> {

@@ -1,12 +1,21 @@
-//! `scancel JOBID..`. It exits with 0 for unknown ids, so its success proves nothing; the state is asked for afterwards.
+//! `scancel JOBID ..` or `scancel JOBID_[3,7-9] ..`. It exits with 0 for unknown ids, so its success proves nothing; the
+//! state is asked for afterwards.
 
-use super::own::jobs_of;
 use super::{Slurm, failed};
+use crate::job::{ArraySpec, JobId};
 use crate::scheduler::{JobRef, SchedulerError};
 
-pub(super) fn cancel(slurm: &Slurm, job: &JobRef) -> Result<(), SchedulerError> {
-    let ids: Vec<&str> = jobs_of(job).into_iter().map(|(id, _)| id).collect();
-    cancel_all(slurm, &ids)
+pub(super) fn cancel(
+    slurm: &Slurm,
+    job: &JobRef,
+    elements: Option<&ArraySpec>,
+) -> Result<(), SchedulerError> {
+    let name = |(job_id, own): (JobId, Option<ArraySpec>)| match own {
+        Some(own) => format!("{job_id}_[{own}]"),
+        None => job_id.0,
+    };
+    let names: Vec<String> = job.jobs_of(elements).into_iter().map(name).collect();
+    cancel_all(slurm, &names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 pub(super) fn cancel_all(slurm: &Slurm, ids: &[&str]) -> Result<(), SchedulerError> {

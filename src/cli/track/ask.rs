@@ -1,0 +1,111 @@
+//! Asks schedulers where runs stand, each with one question for any number of them.
+
+use std::collections::BTreeMap;
+
+use super::Tracker;
+use super::look::Heard;
+use crate::diagnostic::chain;
+use crate::job::{JobState, RunId, SchedulerKind};
+use crate::record::{QueueEntry, RunRecord};
+use crate::rundir::RunDir;
+use crate::scheduler::JobRef;
+
+impl Tracker<'_> {
+    /// What the schedulers say now. Of one that gives no answer nothing new is known: its runs stay what they were.
+    pub(super) fn ask(&mut self, due: &[(RunDir, RunRecord)], history: bool) -> BTreeMap<RunId, Heard> {
+        let mut heard: BTreeMap<RunId, Heard> = BTreeMap::new();
+        for kind in SchedulerKind::ALL {
+            let jobs: Vec<(JobRef, bool)> = due
+                .iter()
+                .filter(|(_, record)| record.scheduler == kind)
+                .filter_map(|(run, record)| Some((job_ref(run, record)?, record.array.is_some())))
+                .collect();
+            if jobs.is_empty() {
+                continue;
+            }
+            let Ok(scheduler) = self.session.scheduler(kind) else { continue };
+            let refs: Vec<JobRef> = jobs.iter().map(|(job, _)| job.clone()).collect();
+            match scheduler.queue(&refs) {
+                Ok(found) => {
+                    let told = |entries| Heard { entries, silent: false };
+                    heard.extend(found.into_iter().map(|(run_id, entries)| (run_id, told(entries))));
+                }
+                Err(error) => {
+                    let why = chain(&error).join(": ");
+                    self.warn(kind.as_str(), &format!("states are those last heard of: {why}"));
+                    for (job, is_array) in &jobs {
+                        let entries = if *is_array { Vec::new() } else { vec![self.last_heard(job)] };
+                        heard.insert(job.run_id.clone(), Heard { entries, silent: true });
+                    }
+                }
+            }
+            if history {
+                self.ask_history(kind, refs, &mut heard);
+            }
+        }
+        heard
+    }
+
+    /// What accounting remembers of jobs that the queue has forgotten, or of whose array it has forgotten elements.
+    fn ask_history(&mut self, kind: SchedulerKind, jobs: Vec<JobRef>, heard: &mut BTreeMap<RunId, Heard>) {
+        let Ok(scheduler) = self.session.scheduler(kind) else { return };
+        let whole = |heard: &Heard| heard.entries.iter().any(|entry| entry.elements.is_none());
+        let forgotten: Vec<JobRef> =
+            jobs.into_iter().filter(|job| !heard.get(&job.run_id).is_some_and(whole)).collect();
+        match scheduler.history(&forgotten) {
+            Ok(found) => {
+                for (run_id, past) in found {
+                    let known = heard.entry(run_id).or_default();
+                    // What the queue says now counts before what was.
+                    let live = |past: &QueueEntry| {
+                        known.entries.iter().any(|entry| entry.goes_on() && entry.elements == past.elements)
+                    };
+                    let past: Vec<QueueEntry> = past.into_iter().filter(|past| !live(past)).collect();
+                    known.entries.extend(past);
+                    known.silent = false;
+                }
+            }
+            Err(error) => self.warn("history", &chain(&error).join(": ")),
+        }
+    }
+
+    /// A run as it stood when its scheduler last answered; at first it waits.
+    fn last_heard(&self, job: &JobRef) -> QueueEntry {
+        let status = self.store.run(&job.run_id).ok().flatten().map(|row| row.status);
+        let state = status.as_ref().map_or(JobState::Pending, |status| match status.state {
+            JobState::Unknown => JobState::Running,
+            state => state,
+        });
+        let known = status.as_ref().filter(|status| status.state.is_final());
+        QueueEntry {
+            job_id: job.job_id.clone(),
+            state,
+            raw_state: status.as_ref().and_then(|status| status.raw_state.clone()).unwrap_or_default(),
+            // What is over has its own reason and times.
+            reason: known.map_or_else(
+                || Some("its scheduler gives no answer".to_owned()),
+                |known| known.reason.clone(),
+            ),
+            submitted_at_ms: None,
+            started_at_ms: known.and_then(|known| known.started_at_ms),
+            ended_at_ms: known.and_then(|known| known.ended_at_ms),
+            exit: known.and_then(|known| known.exit),
+            nodes: None,
+            elements: None,
+            stuck: false,
+        }
+    }
+}
+
+/// What a scheduler must know of a run; `None` where it never got a job id.
+pub(crate) fn job_ref(run: &RunDir, record: &RunRecord) -> Option<JobRef> {
+    Some(JobRef {
+        run_id: record.run_id.clone(),
+        job_id: record.job_id.clone()?,
+        parts: record.parts.clone(),
+        name: record.name.clone(),
+        submitted_at_ms: record.submitted_at_ms,
+        submit_host: record.submit_host.clone(),
+        run_dir: run.path().to_owned(),
+    })
+}

@@ -1,0 +1,125 @@
+//! What else tells how a job ended: the nodes' records and the end of its output.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use crate::job::SchedulerKind;
+use crate::record::{ExitStatus, NOTICE_TAIL_BYTES, QueueEntry, RunRecord, Sentinel, find_notice};
+use crate::rundir::{Attempt, Reading, RunDir};
+
+/// What the scheduler of the PBS family itself writes, in a run's directory.
+const SCHEDULER_OUTPUT: &str = "scheduler.out";
+
+/// Says whether an entry leaves no question that more than the marks could answer.
+pub(super) fn is_decided(entry: &QueueEntry) -> bool {
+    entry.goes_on() || entry.explains_the_end() || entry.state == crate::job::JobState::Completed
+}
+
+/// A run, or an element of its array, whose end is in question.
+pub(super) struct Witness<'a> {
+    pub(super) run: &'a RunDir,
+    pub(super) record: &'a RunRecord,
+    pub(super) element: Option<u32>,
+}
+
+impl Witness<'_> {
+    /// What an attempt left: the marks, and the nodes' records where the marks leave a question.
+    pub(super) fn read(&self, attempt: Attempt, entry: Option<&QueueEntry>) -> Reading {
+        let marks = self.run.marks(attempt);
+        let went_well = exit(&marks).is_some_and(ExitStatus::is_success);
+        if went_well || entry.is_some_and(is_decided) { marks } else { self.run.outcome(attempt) }
+    }
+
+    /// Looks for the scheduler's notice in the job's output, where neither it nor the marks explain the end.
+    pub(super) fn add_notice(&self, reading: &mut Reading, entry: Option<&QueueEntry>) {
+        let Some(attempt) = reading.attempt else { return };
+        let exit = exit(reading);
+        let known = match (entry, exit) {
+            (Some(entry), _) if is_decided(entry) => true,
+            (Some(_), Some(exit)) => exit.is_success(),
+            // All attempts write to one file: the notice may be on an earlier one, and this one ended by itself.
+            (None, Some(ExitStatus::Code(_))) => attempt.attempt > 0,
+            _ => false,
+        };
+        if known || self.record.scheduler == SchedulerKind::Local {
+            return;
+        }
+        let outcome = &reading.outcome;
+        let marks = outcome.start.iter().chain(&outcome.end).filter_map(|mark| mark.job_id.as_ref());
+        let jobs: Vec<&str> = marks.chain(&self.record.job_id).map(|job_id| &*job_id.0).collect();
+        let output = output_path(self.record, self.element);
+        let of_scheduler = Some(self.run.path().join(SCHEDULER_OUTPUT)).filter(|_| self.element.is_none());
+        let ends = output.into_iter().chain(of_scheduler).filter_map(|path| end_of(&path).ok());
+        let notice = ends.filter_map(|end| find_notice(&end, &jobs)).next();
+        reading.outcome.notice = notice;
+    }
+}
+
+fn exit(reading: &Reading) -> Option<ExitStatus> {
+    reading.outcome.end.as_ref().and_then(Sentinel::exit)
+}
+
+/// The end of a file. What is no file (the output may be a terminal or a pipe) is not waited for.
+fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+    if !path.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(NOTICE_TAIL_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.take(NOTICE_TAIL_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The output file of a run or of an element of its array: `%a` stands for the index, which begins anew in each job of an
+/// array that was split.
+pub(crate) fn output_path(record: &RunRecord, element: Option<u32>) -> Option<PathBuf> {
+    let output = record.output.as_ref()?;
+    let Some(element) = element else { return Some(PathBuf::from(output)) };
+    let part = record.parts.iter().filter(|part| part.offset <= element).max_by_key(|part| part.offset);
+    let index = element - part.map_or(0, |part| part.offset);
+    let (dir, name) = output.rsplit_once('/').unwrap_or(("", output));
+    let name = match (part, &record.job_id) {
+        (Some(part), Some(first)) => name.replace(&first.0, &part.job_id.0),
+        _ => name.to_owned(),
+    };
+    Some(Path::new(dir).join(name.replace("%a", &index.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobId, RunId, Workload};
+    use crate::record::ArrayPart;
+
+    #[test]
+    fn outputs_of_elements_are_found_in_split_arrays_too() {
+        let part = |job: &str, offset| ArrayPart { job_id: JobId(job.into()), offset };
+        let record = RunRecord {
+            format: RunRecord::FORMAT,
+            run_id: RunId::from_random([7; 10]),
+            name: "job".into(),
+            submitted_at_ms: 1_000,
+            user: "u".into(),
+            submit_host: "h".into(),
+            scheduler: SchedulerKind::Slurm,
+            job_id: Some(JobId("95".into())),
+            output: Some("/w 95/job-95_%a.out".into()),
+            workdir: "/".into(),
+            job_file: None,
+            nodes: 1,
+            array: None,
+            parts: vec![part("96", 1000), part("97", 2000)],
+            framework: Default::default(),
+            storage: None,
+            workload: Workload::default(),
+            dlrun_version: "0".into(),
+        };
+        let of = |element| output_path(&record, Some(element)).expect("a path").display().to_string();
+        assert_eq!(of(7), "/w 95/job-95_7.out");
+        assert_eq!([of(1000), of(2007)], ["/w 95/job-96_0.out", "/w 95/job-97_7.out"]);
+        assert_eq!(output_path(&record, None), record.output.as_ref().map(PathBuf::from));
+    }
+}

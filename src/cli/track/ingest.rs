@@ -1,0 +1,108 @@
+//! Carries records from files into the index.
+
+use super::look::{Heard, Look, look};
+use super::{Seen, Tracker};
+use crate::cli::error::Error;
+use crate::job::RunId;
+use crate::record::{NodeRecord, decode_columns};
+use crate::rundir::RunDir;
+use crate::store::{Segment, StoreError, Writer};
+
+impl Tracker<'_> {
+    /// Takes in runs that came to be without this index: on another machine, or through `dlrun render`.
+    pub(crate) fn discover(&mut self) -> Result<(), Error> {
+        let known = self.store.known_runs()?;
+        let new: Vec<RunId> = self.state.runs()?.filter(|run_id| !known.contains(run_id)).collect();
+        self.take_in(&new)
+    }
+
+    /// Makes the index anew from the files; returns the number of runs.
+    pub(crate) fn reindex(&mut self) -> Result<usize, Error> {
+        self.store.write(|writer| writer.clear())?;
+        let all: Vec<RunId> = self.state.runs()?.collect();
+        self.take_in(&all)?;
+        Ok(all.len())
+    }
+
+    fn take_in(&mut self, run_ids: &[RunId]) -> Result<(), Error> {
+        let state = &self.state;
+        // A few hundred runs a transaction: quick, and an interruption loses little.
+        for some in run_ids.chunks(500) {
+            self.store.write(|writer| {
+                for run_id in some {
+                    let Ok(run) = state.run(run_id) else { continue };
+                    let Ok(record) = run.read_run() else { continue };
+                    writer.upsert_run(&record)?;
+                    ingest(writer, &run, true)?;
+                    let Ok(Look { status, changed, .. }) =
+                        look(&run, &record, &Heard::default(), Vec::new(), false)
+                    else {
+                        continue;
+                    };
+                    writer.set_elements(run_id, &changed)?;
+                    writer.set_status(run_id, &status)?;
+                }
+                Ok::<(), StoreError>(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Takes runs into the index with what they measured: all of it where they are over, without the series where they go
+    /// on and the measurements are `wanted`.
+    pub(super) fn take_in_seen(&mut self, seen: &[Seen], wanted: bool) {
+        if seen.is_empty() {
+            return;
+        }
+        let news: Vec<bool> = seen.iter().map(|seen| self.is_news(seen)).collect();
+        let written = self.store.write(|writer| {
+            for (Seen { run, record, look }, is_news) in seen.iter().zip(news) {
+                writer.upsert_run(record)?;
+                let over = look.status.state.is_final();
+                // A run that is over and was taken in is not read again.
+                if is_news && (wanted || over) {
+                    // The series of a run that goes on grows yet.
+                    ingest(writer, run, over)?;
+                }
+                writer.set_elements(run.run_id(), &look.changed)?;
+                writer.set_status(run.run_id(), &look.status)?;
+            }
+            Ok::<(), StoreError>(())
+        });
+        if let Err(error) = written {
+            self.warn("index", &format!("the index was not brought up to date: {error}"));
+        }
+    }
+
+    fn is_news(&self, seen: &Seen) -> bool {
+        let status = &seen.look.status;
+        let known = self.store.run(seen.run.run_id()).ok().flatten();
+        known.is_none_or(|known| known.status != *status || !status.state.is_final())
+    }
+}
+
+/// Takes what a run's files hold into the index, with or without the series.
+fn ingest(writer: &Writer<'_>, run: &RunDir, series: bool) -> Result<(), StoreError> {
+    for attempt in run.attempts().unwrap_or_default() {
+        let reading = run.outcome(attempt);
+        writer.ingest_attempt(run.run_id(), attempt.element, attempt.attempt, &reading.outcome)?;
+        for node in reading.outcome.nodes.iter().filter(|_| series) {
+            ingest_segments(writer, run, node)?;
+        }
+    }
+    Ok(())
+}
+
+/// Segments never change. A damaged one is passed over; the file stays. Only its times matter here, and only they are decoded.
+fn ingest_segments(writer: &Writer<'_>, run: &RunDir, node: &NodeRecord) -> Result<(), StoreError> {
+    let Ok(dir) = run.node_dir(&node.key) else { return Ok(()) };
+    for seq in dir.segments().unwrap_or_default() {
+        let Ok(bytes) = dir.read_segment(seq) else { continue };
+        let Ok(columns) = decode_columns(&bytes, |_| false) else { continue };
+        let (Some(first), Some(last)) = (columns.at_ms.first(), columns.at_ms.last()) else { continue };
+        let samples = u32::try_from(columns.at_ms.len()).unwrap_or(u32::MAX);
+        let segment = Segment { seq, t0_ms: *first, t1_ms: *last, samples, bytes: &bytes };
+        writer.ingest_segment(&node.key, segment)?;
+    }
+    Ok(())
+}

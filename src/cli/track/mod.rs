@@ -1,0 +1,198 @@
+//! Brings the index up to date with files and schedulers, and finds runs by what people type.
+
+mod ask;
+mod evidence;
+mod find;
+mod ingest;
+mod look;
+
+use std::collections::BTreeSet;
+
+use super::error::Error;
+use super::session::Session;
+use crate::clock::now_ms;
+use crate::diagnostic::chain;
+use crate::job::{JobState, RunId};
+use crate::record::{Element, RunRecord, Status};
+use crate::rundir::{Reading, RunDir, RunDirError, StateDir};
+use crate::store::{Store, StoreError};
+use look::{Heard, Look};
+
+pub(crate) use ask::job_ref;
+pub(crate) use evidence::output_path;
+
+/// A run as just seen.
+#[derive(Debug, Clone)]
+pub(crate) struct Tracked {
+    pub(crate) record: RunRecord,
+    pub(crate) status: Status,
+    /// What the newest attempt left; of an array nothing.
+    pub(crate) reading: Reading,
+    /// The elements of its array.
+    pub(crate) elements: Vec<Element>,
+}
+
+/// A run with its files, as just seen.
+struct Seen {
+    run: RunDir,
+    record: RunRecord,
+    look: Look,
+}
+
+/// A run of which nothing was heard for so long is not asked about any more unless it is named, in milliseconds.
+const FORGET_AFTER_MS: u64 = 14 * 86_400_000;
+
+/// State directory and index together.
+pub(crate) struct Tracker<'a> {
+    session: &'a Session,
+    pub(crate) state: StateDir,
+    pub(crate) store: Store,
+    warned: BTreeSet<&'static str>,
+}
+
+impl<'a> Tracker<'a> {
+    /// Opens the index; one that is damaged or cannot be written is made anew, in memory if need be: it holds nothing
+    /// that the files do not.
+    pub(crate) fn open(session: &'a Session) -> Result<Self, Error> {
+        let state = session.existing_state()?;
+        let store = open_index(session, &state)?;
+        Ok(Self { session, state, store, warned: BTreeSet::new() })
+    }
+
+    /// Brings every run that may still change up to date in the index, as far as its state goes: what a run that goes on
+    /// has measured is taken in when it is over, or when it is asked for by name.
+    pub(crate) fn refresh_unfinished(&mut self, history: bool) -> Result<(), Error> {
+        self.discover()?;
+        let oldest = now_ms().saturating_sub(FORGET_AFTER_MS);
+        let mut rows = self.store.unfinished()?;
+        rows.retain(|row| row.status.state != JobState::Unknown || row.record.submitted_at_ms >= oldest);
+        let mut due = Vec::new();
+        let mut before = Vec::new();
+        for row in rows {
+            // A record that has its job id never changes again.
+            let record = |run: &RunDir| {
+                if row.record.job_id.is_some() { Ok(row.record.clone()) } else { record_of(run) }
+            };
+            match self.state.run(&row.record.run_id).and_then(|run| Ok((record(&run)?, run))) {
+                Ok((record, run)) => {
+                    due.push((run, record));
+                    before.push(row);
+                }
+                // One bad run hides no other.
+                Err(error) => self.pass_over(&row.record.run_id, &error),
+            }
+        }
+        let heard = self.ask(&due, history);
+        let mut changed = Vec::new();
+        for ((run, record), before) in due.into_iter().zip(&before) {
+            let heard = heard.get(run.run_id()).unwrap_or(&NOTHING);
+            let look = self.look(&run, &record, heard, false)?;
+            if look.status != before.status || record != before.record || !look.changed.is_empty() {
+                look::keep_verdicts(&run, &record, &heard.entries);
+                changed.push(Seen { run, record, look });
+            }
+        }
+        self.take_in_seen(&changed, false);
+        Ok(())
+    }
+
+    /// Looks at `run_ids`: their files, and their schedulers with one question each.
+    pub(crate) fn refresh(&mut self, run_ids: &[RunId], history: bool) -> Result<Vec<Tracked>, Error> {
+        let mut due = Vec::new();
+        for run_id in run_ids {
+            let opened = self.state.run(run_id).and_then(|run| Ok((record_of(&run)?, run)));
+            let (record, run) = opened.inspect_err(|error| self.pass_over(run_id, error))?;
+            due.push((run, record));
+        }
+        // The schedulers before the marks: a job that ends in between has left its mark by then, with its exit code.
+        let heard = self.ask(&due, history);
+        let mut seen = Vec::new();
+        for (run, record) in due {
+            let heard = heard.get(run.run_id()).unwrap_or(&NOTHING);
+            let look = self.look(&run, &record, heard, true)?;
+            look::keep_verdicts(&run, &record, &heard.entries);
+            seen.push(Seen { run, record, look });
+        }
+        self.take_in_seen(&seen, true);
+        Ok(seen.into_iter().map(Tracked::from).collect())
+    }
+
+    fn look(
+        &self,
+        run: &RunDir,
+        record: &RunRecord,
+        heard: &Heard,
+        wanted: bool,
+    ) -> Result<Look, RunDirError> {
+        // An index that cannot be read costs the reading of all elements.
+        let known = record.array.as_ref().and_then(|_| self.store.elements(run.run_id()).ok());
+        look::look(run, record, heard, known.unwrap_or_default(), wanted)
+    }
+
+    /// Tells of a run whose files cannot be used; one whose files are gone is forgotten.
+    fn pass_over(&mut self, run_id: &RunId, error: &RunDirError) {
+        let why = chain(error).join(": ");
+        self.session.output.warning(&format!("run {run_id} is passed over: {why}"));
+        if error.is_missing() {
+            let _ = self.store.write(|writer| writer.forget_run(run_id));
+        }
+    }
+
+    fn warn(&mut self, topic: &'static str, text: &str) {
+        if self.warned.insert(topic) {
+            self.session.output.warning(text);
+        }
+    }
+}
+
+/// Nothing was heard.
+static NOTHING: Heard = Heard { entries: Vec::new(), silent: false };
+
+impl From<Seen> for Tracked {
+    fn from(seen: Seen) -> Self {
+        let Seen { record, look: Look { status, reading, elements, .. }, .. } = seen;
+        Self { record, status, reading, elements }
+    }
+}
+
+fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
+    let path = state.index_path()?;
+    match Store::open(&path) {
+        Ok(store) => Ok(store),
+        Err(StoreError::Damaged { .. }) => {
+            let aside = Store::set_aside(&path)?;
+            session.output.warning(&format!(
+                "the index was damaged; it is kept as `{}` and made anew",
+                aside.display()
+            ));
+            Ok(Store::open(&path)?)
+        }
+        Err(error @ (StoreError::Newer { .. } | StoreError::Foreign { .. } | StoreError::NotOurs { .. })) => {
+            Err(error.into())
+        }
+        Err(error) => {
+            session.output.warning(&format!("the index cannot be used, so it is made in memory: {error}"));
+            Ok(Store::in_memory()?)
+        }
+    }
+}
+
+/// The record of a run. A client that was killed between handing over and writing down left no job id; the job itself
+/// knows it.
+fn record_of(run: &RunDir) -> Result<RunRecord, RunDirError> {
+    let mut record = run.read_run()?;
+    if record.job_id.is_some() {
+        return Ok(record);
+    }
+    let outcome = run.newest_outcome(0)?.outcome;
+    let marks = outcome.start.iter().chain(&outcome.end).find_map(|mark| mark.job_id.clone());
+    let nodes = || outcome.nodes.iter().find_map(|node| node.job_id.clone());
+    if let Some(job_id) = marks.filter(|job_id| !job_id.0.is_empty()).or_else(nodes) {
+        let file = format!("{}-{job_id}.out", record.name);
+        record.output.get_or_insert_with(|| format!("{}/{file}", record.workdir));
+        record.job_id = Some(job_id);
+        // Found again next time where it cannot be written down.
+        let _ = run.write_run(&record);
+    }
+    Ok(record)
+}
