@@ -99,11 +99,9 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_none_is_told_without_waiting_long() {
-        let begun = Instant::now();
+    fn a_library_that_is_none_is_told() {
         let found = look(Some(Path::new("/nonexistent/libnvidia-ml.so.1")));
         assert_eq!(found.level, Level::Warning, "{found:?}");
         assert!(found.text.contains("/nonexistent/libnvidia-ml.so.1"), "{found:?}");
-        assert!(begun.elapsed() < PATIENCE);
     }
 }
