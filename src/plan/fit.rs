@@ -32,6 +32,13 @@ impl Resolver<'_> {
         let tables = &self.settings.tables().queues;
         let model = &site::overlaid(model, tables);
         let wanted = wanted(resources, &elsewhere);
+        for table in tables.iter().filter(|table| Some(table.name.as_str()) == wanted.queue) {
+            let note = format!(
+                "limits of queue `{}` are by the site's configuration too ({})",
+                table.name, table.origin
+            );
+            self.notes.push(note);
+        }
         for misfit in site::check(&wanted, model, tables) {
             let problem = self.problem_of(misfit);
             self.problems.push(problem);

@@ -299,6 +299,8 @@ mod tests {
     use super::*;
     use crate::config::{Defaults, Fragment, Key};
     use crate::plan::{PythonFacts, SchedulerFacts};
+    use crate::site::{NodeType, Queue, SiteModel};
+    use crate::units::Walltime;
 
     fn facts() -> SiteFacts {
         SiteFacts {
@@ -445,6 +447,87 @@ mod tests {
         assert!(problem("[scheduler]\narguments = [\"--export\"]\n", &with_slurm(&[])).contains("one word"));
         let long = format!("env = {{ A = \"{}\" }}\n", "x".repeat(MAX_PLAN_BYTES));
         assert!(problem(&long, &facts()).contains("is the limit"));
+    }
+
+    fn with_site(environment: &[(&str, &str)]) -> SiteFacts {
+        let queue = |name: &str, hours: u64| Queue {
+            name: name.into(),
+            is_default: name == "batch",
+            is_up: true,
+            max_walltime: Some(Walltime(hours * 3600)),
+            ..Queue::default()
+        };
+        let node = NodeType { count: 4, up: 2, cpus: Some(16), ..NodeType::default() };
+        let site = SiteModel {
+            format: SiteModel::FORMAT,
+            scheduler: SchedulerKind::Slurm,
+            version: None,
+            asked_at_ms: 0,
+            accounting: None,
+            max_array_index: Some(1000),
+            queues: vec![queue("batch", 24), queue("long", 168)],
+            nodes: vec![node],
+            licenses: Vec::new(),
+        };
+        SiteFacts { site: Some(site), ..with_slurm(environment) }
+    }
+
+    #[test]
+    fn a_job_that_does_not_fit_the_site_is_refused_at_its_key() {
+        let lines = "[resources]\nwalltime = \"48h\"\ncpus_per_task = 17\n";
+        let faults = resolved(lines, &settings(&[]), &with_site(&[])).expect_err("it does not fit");
+        let job = format!("[run]\ncommand = [\"true\"]\n{lines}");
+        let told: Vec<(&str, &str)> = faults
+            .iter()
+            .map(|fault| (&job[fault.span.clone().expect("a place")], &*fault.message))
+            .collect();
+        assert_eq!(told[0].0, "\"48h\"");
+        assert!(
+            told[0].1.starts_with("`resources.walltime`: 48h is more than queue `batch` allows"),
+            "{told:?}"
+        );
+        assert_eq!(
+            told[1],
+            ("17", "`resources.cpus_per_task`: no node of queue `batch` has 17 CPUs; the most is 16")
+        );
+        // What is in no line of the job file is told with where it comes from.
+        let origin = Origin::Environment { variable: "DLRUN_DEFAULTS__QUEUE".into() };
+        let settings = settings(&[("defaults.queue", "lang", origin)]);
+        let fault = resolved("", &settings, &with_site(&[])).expect_err("there is none").remove(0);
+        assert_eq!(
+            fault.message,
+            "`resources.queue`: there is no queue `lang` ($DLRUN_DEFAULTS__QUEUE says so)"
+        );
+        assert!(fault.span.is_none() && fault.hint.is_some_and(|hint| hint.contains("`long`")));
+    }
+
+    #[test]
+    fn what_decides_outside_of_the_job_file_is_minded() {
+        let two_days = "[resources]\nwalltime = \"48h\"\n";
+        let fits = |environment: &[(&str, &str)], lines: &str| {
+            resolved(lines, &settings(&[]), &with_site(environment)).is_ok()
+        };
+        assert!(!fits(&[], two_days));
+        assert!(fits(&[("SBATCH_PARTITION", "long")], two_days));
+        assert!(fits(&[("SBATCH_CLUSTERS", "other")], two_days));
+        assert!(fits(&[("SBATCH_QOS", "long")], two_days));
+        for option in ["-plong", "--partition=long", "--qos=long", "-M other"] {
+            let lines = format!("{two_days}[scheduler]\narguments = [\"{option}\"]\n");
+            assert!(fits(&[], &lines), "{option}");
+        }
+        let local = settings(&[("scheduler.kind", "local", Origin::Flag { flag: "--scheduler".into() })]);
+        assert!(
+            resolved(two_days, &local, &with_site(&[])).is_ok(),
+            "another scheduler's site does not count"
+        );
+    }
+
+    #[test]
+    fn what_will_be_waited_for_is_a_note_and_does_not_travel() {
+        let job = "launcher = \"each\"\n[resources]\nnodes = 3\narray = \"0-2000\"\n";
+        let plan = plan(job, &with_site(&[]));
+        assert!(plan.notes[0].contains("2 are up") && plan.notes[1].contains("1000"), "{:?}", plan.notes);
+        assert!(!plan.to_json().contains("are up"));
     }
 
     #[test]
