@@ -3,16 +3,21 @@
 //! [`resolve`] is a pure function of job file, settings and site facts. A [`Plan`] holds everything that the script and
 //! the node need, so it can wait in a queue for weeks.
 
+mod build;
 mod dialect;
 mod environment;
 mod facts;
 mod fit;
+mod house;
 mod pass_through;
 mod resolve;
 mod resources;
+mod rules;
 mod shown;
+mod storage;
 mod variables;
 
+pub use build::Source;
 pub use facts::{PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts, TargetFacts};
 pub use resolve::{asked_scheduler, resolve, scheduler_of};
 pub use shown::describe;

@@ -27,6 +27,10 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let launcher = resolver.launcher(nodes);
     let resources = resolver.resources(nodes, scheduler);
     resolver.dialect(scheduler, &name, launcher);
+    let queue = resolver.final_queue(&resources);
+    let storage = resolver.storage(queue.as_deref());
+    let attached = resolver.rules(scheduler, queue.as_deref(), storage.as_ref());
+    let build = resolver.build(image.as_ref(), &attached.modules);
     resolver.timing();
     resolver.monitoring();
     resolver.pass_through(scheduler);
@@ -40,21 +44,21 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         workdir: text(&facts.workdir),
         job_file: text(&facts.job_file),
         command,
-        env: spec.run.env.clone(),
+        env: attached.env,
         env_file: facts.env_file.as_deref().map(text),
-        modules: spec.run.modules.clone(),
+        modules: attached.modules,
         python_env,
         launcher,
         inherit: spec.run.inherit.clone(),
         image,
         framework: spec.framework.clone(),
-        storage: None,
-        build: None,
-        prologue: Vec::new(),
-        epilogue: Vec::new(),
+        storage,
+        build,
+        prologue: attached.prologue,
+        epilogue: attached.epilogue,
         resources,
-        directives: values(&spec.scheduler.directives),
-        arguments: values(&spec.scheduler.arguments),
+        directives: attached.directives,
+        arguments: attached.arguments,
         workload: spec.workload.clone(),
         timing: spec.timing.as_ref().map(|timing| timing.value.clone()),
         interval_ms: millis(settings.monitor_interval()),
@@ -104,7 +108,7 @@ fn check_size(plan: &Plan, mut problems: Vec<Problem>) -> Result<Plan, Vec<Probl
     if problems.is_empty() { Ok(plan.clone()) } else { Err(problems) }
 }
 
-fn values(options: &[Located<String>]) -> Vec<String> {
+pub(super) fn values(options: &[Located<String>]) -> Vec<String> {
     options.iter().map(|option| option.value.clone()).collect()
 }
 
@@ -284,7 +288,7 @@ impl<'a> Resolver<'a> {
 }
 
 /// An argument vector for people: words with blanks in quotes.
-fn shown_argv(argv: &[String]) -> String {
+pub(super) fn shown_argv(argv: &[String]) -> String {
     let shown = |word: &String| {
         let plain = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=:,+@%".contains(c));
         if plain { word.clone() } else { format!("{word:?}") }

@@ -10,41 +10,36 @@ impl Resolver<'_> {
         let asked = &self.spec.resources;
         let local = scheduler == SchedulerKind::Local;
         self.nodes(nodes, local);
-        let cpus = asked.cpus_per_task;
-        let what = "cpus_per_task";
-        match (cpus, self.facts.cpus) {
-            (Some(cpus), Some(here)) if local && u64::from(cpus) > here => {
-                self.decide(what, cpus.to_string(), JOB_FILE);
-                self.warnings.push(format!("cpus_per_task = {cpus}, but this machine has {here}"));
-            }
-            (Some(cpus), _) => self.decide(what, cpus.to_string(), JOB_FILE),
-            (None, _) => self.left_out(what, local),
-        }
+        let gpus = self.gpus(local);
+        let cpus = self.cpus(&gpus, local);
         let memory = self.auto_or_left_out("memory", asked.memory.as_ref(), local);
         let walltime = self.auto_or_left_out("walltime", asked.walltime.as_ref(), local);
-        if let Some(gpus) = &asked.gpus_per_node {
-            self.decide("gpus_per_node", gpus.clone(), JOB_FILE);
-        }
         // With OpenPBS a reservation is a queue: no default may stand beside it.
         let reserved = scheduler == SchedulerKind::OpenPbs && asked.reservation.is_some();
         let default_queue = self.settings.default_queue().filter(|_| !reserved);
-        let queue = self.or_default("queue", asked.queue.as_deref(), default_queue);
+        let queue = match gpus.queue.filter(|_| asked.queue.is_none() && !reserved) {
+            Some((queue, why)) => {
+                self.decide("queue", queue.clone(), why);
+                Some(queue)
+            }
+            None => self.or_default("queue", asked.queue.as_deref(), default_queue),
+        };
         let account = self.or_default("account", asked.account.as_deref(), self.settings.default_account());
         if local {
             self.name_what_local_lacks();
         }
-        PlannedResources {
+        let resources = PlannedResources {
             nodes,
             tasks_per_node: asked.tasks_per_node.unwrap_or(1),
             cpus_per_task: cpus,
-            gpus_per_node: asked.gpus_per_node.clone(),
+            gpus_per_node: gpus.request,
             memory,
             walltime,
             queue,
             account,
             qos: asked.qos.clone(),
             reservation: asked.reservation.clone(),
-            constraint: asked.constraint.clone(),
+            constraint: asked.constraint.clone().or(gpus.constraint),
             nodelist: asked.nodelist.clone(),
             exclude: asked.exclude.clone(),
             exclusive: asked.exclusive.unwrap_or(false),
@@ -54,7 +49,9 @@ impl Resolver<'_> {
             begin: asked.begin,
             mail: asked.mail.clone(),
             licenses: asked.licenses.clone(),
-        }
+        };
+        self.house(&resources, local);
+        resources
     }
 
     /// The jobs that the dependencies mean. One that is met already needs no scheduler; one that cannot be met is an error.
@@ -96,7 +93,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn left_out(&mut self, what: &str, local: bool) {
+    pub(super) fn left_out(&mut self, what: &str, local: bool) {
         let why = if local {
             "not asked for; a local job may use all there is"
         } else {

@@ -1,0 +1,120 @@
+//! What is fetched and built before the run.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::resolve::{Resolver, text};
+use super::{PlannedBuild, PlannedImage};
+use crate::diagnostic::Problem;
+
+/// How a source is had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// `git clone`.
+    Git,
+    /// A download.
+    Url,
+    /// A file or directory that the nodes see.
+    Path,
+}
+
+impl Source {
+    /// Tells it by its text. A name that ends in `.git` is a repository, wherever it lies.
+    ///
+    /// # Errors
+    /// For a scheme that nobody here fetches.
+    pub fn of(source: &str) -> Result<Self, String> {
+        let scheme = source.split_once("://").map(|(scheme, _)| scheme);
+        match scheme {
+            Some("git" | "ssh" | "git+ssh") => Ok(Self::Git),
+            Some("https" | "http" | "file") if source.ends_with(".git") => Ok(Self::Git),
+            Some("https" | "http") => Ok(Self::Url),
+            Some(scheme) => Err(format!("`{scheme}://` is not fetched; https, ssh and git are")),
+            None if source.ends_with(".git") => Ok(Self::Git),
+            None => Ok(Self::Path),
+        }
+    }
+}
+
+impl Resolver<'_> {
+    /// Where the source comes from and where it is built: a directory of the state directory that all runs share which
+    /// build the same.
+    pub(super) fn build(&mut self, image: Option<&PlannedImage>, modules: &[String]) -> Option<PlannedBuild> {
+        let build = self.spec.build.as_ref()?;
+        let span = build.source.span.clone();
+        let kind = match Source::of(&build.source.value) {
+            Ok(kind) => kind,
+            Err(why) => {
+                self.problems.push(Problem::at(span, format!("`build.source`: {why}")));
+                return None;
+            }
+        };
+        let fault = checksum_fault(kind, &build.source.value, build.checksum.as_deref());
+        if let Some((message, hint)) = fault {
+            self.problems.push(Problem::at(span, message).hinted(hint));
+        }
+        let source = self.absolute(&build.source.value);
+        let number = build.parallelism.to_string();
+        let command = build.command.as_ref().map(|command| command.replace("{{parallelism}}", &number));
+        let environment: Vec<&str> = image
+            .map(|image| &image.source[..])
+            .into_iter()
+            .chain(modules.iter().map(|name| &name[..]))
+            .collect();
+        let dir = text(self.settings.state_dir());
+        let key = key(&(&source, &build.checksum, &build.command, environment));
+        let dir = format!("{dir}/builds/{key}");
+        let why = match (kind, &build.checksum) {
+            (Source::Git, Some(_)) => "a git repository, at the commit of `build.checksum`",
+            (Source::Git, None) => "a git repository, as it is when it is first built",
+            (Source::Url, Some(_)) => "a download, checked by `build.checksum`",
+            (Source::Url, None) => "a download, unchecked",
+            (Source::Path, Some(_)) => "a copy, checked by `build.checksum`",
+            (Source::Path, None) => "a copy, as it is when it is first built",
+        };
+        self.decide(
+            "build",
+            source.clone(),
+            format!("{why}; in {dir}, once for all runs that build the same"),
+        );
+        Some(PlannedBuild { source, command, checksum: build.checksum.clone(), dir })
+    }
+
+    /// A path beside the job file as an absolute one; URLs and `user@host:path.git` as they are.
+    fn absolute(&self, source: &str) -> String {
+        let host = source.split('/').next().is_some_and(|first| first.contains(':'));
+        if host || source.starts_with('/') {
+            return source.to_owned();
+        }
+        text(&self.facts.job_file.parent().unwrap_or(Path::new("/")).join(source))
+    }
+}
+
+fn checksum_fault(kind: Source, source: &str, checksum: Option<&str>) -> Option<(String, &'static str)> {
+    match (kind, checksum) {
+        (Source::Url | Source::Path, Some(checksum)) if checksum.len() != 64 => Some((
+            "`build.checksum` is a commit, but `build.source` is no git repository".to_owned(),
+            "give the SHA-256 of the file (`sha256sum FILE`), or a source that ends in `.git`",
+        )),
+        (Source::Url | Source::Git, None)
+            if source.starts_with("http://") || source.starts_with("git://") =>
+        {
+            Some((
+                format!("`build.source`: what comes from {source} can be changed on its way"),
+                "use https or ssh, or add `checksum`",
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// A name for what is built: 64 hexadecimal digits.
+fn key(parts: &impl serde::Serialize) -> String {
+    let json = serde_json::to_vec(parts).expect("texts have a JSON form");
+    Sha256::digest(&json).iter().fold(String::new(), |mut digits, byte| {
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
+}

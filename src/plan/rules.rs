@@ -1,0 +1,260 @@
+//! The rules of the configuration: which of them hold for a job, and what they attach to it.
+
+use super::resolve::{Resolver, shown_argv, values};
+use super::{PlannedResources, PlannedStorage, Step, pass_through};
+use crate::config::{Condition, Rule, Subject, VersionRange, Wanted};
+use crate::diagnostic::Problem;
+use crate::job::{EnvVar, Located, SchedulerKind};
+
+/// What the job file and the rules that hold make together.
+#[derive(Debug, Default)]
+pub(super) struct Attached {
+    pub(super) env: Vec<EnvVar>,
+    pub(super) modules: Vec<String>,
+    pub(super) prologue: Vec<Step>,
+    pub(super) epilogue: Vec<Step>,
+    pub(super) directives: Vec<String>,
+    pub(super) arguments: Vec<String>,
+}
+
+/// What conditions are held against.
+struct Known<'a> {
+    resolver: &'a Resolver<'a>,
+    scheduler: SchedulerKind,
+    queue: Option<&'a str>,
+    storage: Option<&'a PlannedStorage>,
+}
+
+impl Resolver<'_> {
+    /// The queue that the job goes to: the one that it names, else the scheduler's default.
+    pub(super) fn final_queue(&self, resources: &PlannedResources) -> Option<String> {
+        let default = || {
+            let queues = &self.facts.site.as_ref()?.queues;
+            Some(queues.iter().find(|queue| queue.is_default)?.name.clone())
+        };
+        resources.queue.clone().or_else(default)
+    }
+
+    /// Attaches what the rules say that hold. The job file wins over rules, a later rule over an earlier one.
+    pub(super) fn rules(
+        &mut self,
+        scheduler: SchedulerKind,
+        queue: Option<&str>,
+        storage: Option<&PlannedStorage>,
+    ) -> Attached {
+        let settings = self.settings;
+        let rules = &settings.tables().rules;
+        let known = Known { resolver: self, scheduler, queue, storage };
+        let verdicts: Vec<(&Rule, Result<String, String>)> =
+            rules.iter().map(|rule| (rule, known.verdict(rule))).collect();
+        let mut attached = self.of_the_house(scheduler);
+        if !rules.is_empty() {
+            let names: Vec<&str> = verdicts
+                .iter()
+                .filter(|(_, verdict)| verdict.is_ok())
+                .map(|(rule, _)| &rule.name[..])
+                .collect();
+            let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            self.decide("rules", shown, format!("{} of {} hold", names.len(), rules.len()));
+            for (rule, verdict) in &verdicts {
+                if let Err(why) = verdict {
+                    self.reject(&rule.name, format!("{why} ({})", rule.origin));
+                }
+            }
+        }
+        for (rule, verdict) in verdicts {
+            if let Ok(why) = verdict {
+                self.decide(&format!("rule {}", rule.name), effects(rule), format!("{}: {why}", rule.origin));
+                self.attach(&mut attached, rule, scheduler);
+            }
+        }
+        self.add_the_jobs_own(&mut attached);
+        attached
+    }
+
+    fn of_the_house(&mut self, scheduler: SchedulerKind) -> Attached {
+        let prologue = &self.settings.tables().house.prologue;
+        let mut attached = Attached::default();
+        if scheduler != SchedulerKind::Local && !prologue.is_empty() {
+            for (command, origin) in prologue {
+                self.decide("house prologue", shown_argv(command), origin.to_string());
+                attached.prologue.push(Step { command: command.clone(), rule: "house".to_owned() });
+            }
+        }
+        attached
+    }
+
+    fn attach(&mut self, attached: &mut Attached, rule: &Rule, scheduler: SchedulerKind) {
+        for variable in &rule.env {
+            if self.spec.run.env.iter().any(|own| own.name == variable.name) {
+                self.reject(&variable.name, "the job file sets it");
+                continue;
+            }
+            match attached.env.iter_mut().find(|known| known.name == variable.name) {
+                Some(known) if known.value == variable.value => {}
+                Some(known) => {
+                    let earlier = std::mem::replace(&mut known.value, variable.value.clone());
+                    self.reject(
+                        &format!("{}={earlier:?}", variable.name),
+                        "an earlier rule sets it so, and a later one wins",
+                    );
+                }
+                None => attached.env.push(variable.clone()),
+            }
+        }
+        for module in &rule.modules {
+            push_new(&mut attached.modules, module);
+        }
+        let step = |command: &Vec<String>| Step { command: command.clone(), rule: rule.name.clone() };
+        attached.prologue.extend(rule.prologue.iter().map(step));
+        attached.epilogue.extend(rule.epilogue.iter().map(step));
+        self.options(&mut attached.directives, rule, &rule.directives, scheduler);
+        self.options(&mut attached.arguments, rule, &rule.arguments, scheduler);
+    }
+
+    /// Options of the scheduler. What the job file hands through itself beats a rule's.
+    fn options(
+        &mut self,
+        attached: &mut Vec<String>,
+        rule: &Rule,
+        options: &[String],
+        scheduler: SchedulerKind,
+    ) {
+        for option in options {
+            let own = &self.spec.scheduler;
+            let same = |own: &Located<String>| option_name(&own.value) == option_name(option);
+            if scheduler == SchedulerKind::Local {
+                self.reject(option, "without effect on a local job");
+            } else if own.directives.iter().chain(&own.arguments).any(same) {
+                self.reject(option, "the job file hands that option through itself");
+            } else if let Some(problem) =
+                pass_through::problem(&Located { value: option.clone(), span: 0..0 })
+            {
+                let message = format!("the rule {} ({}): {}", rule.name, rule.origin, problem.message);
+                let problem = Problem::of_file(message).hinted(problem.hint.unwrap_or_default());
+                self.problems.push(problem);
+            } else {
+                push_new(attached, option);
+            }
+        }
+    }
+
+    fn add_the_jobs_own(&self, attached: &mut Attached) {
+        attached.env.extend(self.spec.run.env.iter().cloned());
+        for module in &self.spec.run.modules {
+            push_new(&mut attached.modules, module);
+        }
+        attached.directives.extend(values(&self.spec.scheduler.directives));
+        attached.arguments.extend(values(&self.spec.scheduler.arguments));
+    }
+}
+
+fn push_new(list: &mut Vec<String>, text: &str) {
+    if !list.iter().any(|known| known == text) {
+        list.push(text.to_owned());
+    }
+}
+
+fn option_name(option: &str) -> &str {
+    option.split(['=', ' ']).next().unwrap_or_default()
+}
+
+/// What a rule does, in short.
+fn effects(rule: &Rule) -> String {
+    let mut parts = Vec::new();
+    let names: Vec<&str> = rule.env.iter().map(|variable| &variable.name[..]).collect();
+    let lists = [
+        ("env", names.join(" ")),
+        ("modules", rule.modules.join(" ")),
+        ("directives", rule.directives.join(" ")),
+        ("arguments", rule.arguments.join(" ")),
+    ];
+    parts.extend(
+        lists.into_iter().filter(|(_, list)| !list.is_empty()).map(|(what, list)| format!("{what} {list}")),
+    );
+    for (what, steps) in [("prologue", &rule.prologue), ("epilogue", &rule.epilogue)] {
+        parts.extend(steps.iter().map(|step| format!("{what} {}", shown_argv(step))));
+    }
+    if parts.is_empty() { "nothing".to_owned() } else { parts.join("; ") }
+}
+
+impl Known<'_> {
+    /// `Ok` with what held, or the first condition that does not.
+    fn verdict(&self, rule: &Rule) -> Result<String, String> {
+        let held: Result<Vec<String>, String> =
+            rule.when.iter().map(|condition| self.holds(condition)).collect();
+        let held = held?;
+        Ok(if held.is_empty() { "it has no conditions".to_owned() } else { held.join(", ") })
+    }
+
+    fn holds(&self, condition: &Condition) -> Result<String, String> {
+        let key = condition.subject.as_str();
+        let values = self.values(condition.subject)?;
+        let found = values.iter().find(|value| condition.any_of.iter().any(|wanted| fits(wanted, value)));
+        if let Some(value) = found {
+            return Ok(format!("{key} is {value}"));
+        }
+        let wanted: Vec<String> = condition
+            .any_of
+            .iter()
+            .map(|wanted| match wanted {
+                Wanted::Word(word) => word.clone(),
+                Wanted::Version(range) => range.to_string(),
+            })
+            .collect();
+        Err(format!("{key} is {}, not {}", values.join(" and "), wanted.join(" or ")))
+    }
+
+    /// What is known of a subject; an error says why nothing is.
+    fn values(&self, subject: Subject) -> Result<Vec<String>, String> {
+        let framework = &self.resolver.spec.framework;
+        let one =
+            |value: Option<&str>, why: &str| value.map(|value| vec![value.to_owned()]).ok_or(why.to_owned());
+        let in_job = |value: &Option<String>| {
+            one(
+                value.as_deref(),
+                &format!(
+                    "the job file does not say `framework.{}`",
+                    match subject {
+                        Subject::Framework => "name",
+                        other => other.as_str(),
+                    }
+                ),
+            )
+        };
+        match subject {
+            Subject::Site => {
+                one(self.resolver.settings.tables().site.as_deref(), "the configuration has no `[site] name`")
+            }
+            Subject::Queue => one(self.queue, "the job names no queue"),
+            Subject::Framework => in_job(&framework.name),
+            Subject::Version => {
+                let version = in_job(&framework.version)?;
+                match VersionRange::parse(&version[0]) {
+                    Ok(_) => Ok(version),
+                    Err(why) => Err(format!("`framework.version` cannot be compared: {why}")),
+                }
+            }
+            Subject::Compiler => in_job(&framework.compiler),
+            Subject::Accelerator => Ok(accelerators(self.resolver.spec.resources.gpus_per_node.as_deref())),
+            Subject::Storage => {
+                one(self.storage.map(|storage| storage.class.as_str()), "no storage is chosen")
+            }
+            Subject::Scheduler => Ok(vec![self.scheduler.as_str().to_owned()]),
+        }
+    }
+}
+
+fn fits(wanted: &Wanted, value: &str) -> bool {
+    match wanted {
+        Wanted::Word(word) => word == value,
+        Wanted::Version(range) => VersionRange::parse(value).is_ok_and(|value| range.holds(&value)),
+    }
+}
+
+/// `none`; or `nvidia`, and the type where the job file names it.
+fn accelerators(gpus: Option<&str>) -> Vec<String> {
+    let Some(gpus) = gpus else { return vec!["none".to_owned()] };
+    let kind = gpus.rsplit_once(':').map(|(kind, _)| kind.to_ascii_lowercase());
+    std::iter::once("nvidia".to_owned()).chain(kind).collect()
+}

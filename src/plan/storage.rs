@@ -1,0 +1,86 @@
+//! Which of the site's storage a job is led to.
+//!
+//! As MODAK orders it: common < high < ssd < `ultra_high`. The preferred class, else the nearest slower one, else the slowest
+//! there is.
+
+use super::PlannedStorage;
+use super::resolve::Resolver;
+use crate::config::{StorageTable, Subject};
+use crate::job::StorageClass;
+
+impl Resolver<'_> {
+    /// The storage, where the job prefers a class or a rule goes by it. `queue` is the one that the job goes to.
+    pub(super) fn storage(&mut self, queue: Option<&str>) -> Option<PlannedStorage> {
+        let settings = self.settings;
+        let tables = settings.tables();
+        let ruled = tables
+            .rules
+            .iter()
+            .find(|rule| rule.when.iter().any(|condition| condition.subject == Subject::Storage));
+        let (preferred, why) = match (self.spec.storage, ruled) {
+            (Some(class), _) => (Some(class), format!("the job file prefers {}", class.as_str())),
+            (None, Some(rule)) => {
+                (None, format!("the job file prefers none, and the rule {} goes by it", rule.name))
+            }
+            (None, None) => return None,
+        };
+        if tables.storage.is_empty() {
+            if let Some(class) = preferred {
+                self.decide("storage", "none", "the site's configuration names none");
+                self.warnings.push(format!(
+                    "`storage.prefer = \"{}\"` has no effect: the configuration has no [storage.NAME] with `path` and `class`",
+                    class.as_str()
+                ));
+            }
+            return None;
+        }
+        let serves = |table: &&StorageTable| {
+            table.queues.is_empty() || queue.is_some_and(|queue| table.queues.iter().any(|own| own == queue))
+        };
+        let usable: Vec<&StorageTable> = tables.storage.iter().filter(serves).collect();
+        let chosen = choose(&usable, preferred);
+        match chosen {
+            Some(table) => {
+                let value = format!("{} ({}, {})", table.name, table.class.as_str(), table.path);
+                self.decide(
+                    "storage",
+                    value,
+                    format!("{why}; {}: {}", table.origin, fit(table.class, preferred)),
+                );
+            }
+            None => {
+                self.decide("storage", "none", format!("{why}, and none serves the job's queue"));
+                self.warnings.push(
+                    "no storage is chosen: none of the configuration serves the job's queue".to_owned(),
+                );
+            }
+        }
+        for other in tables.storage.iter().filter(|other| chosen.is_none_or(|chosen| chosen != *other)) {
+            let why = if serves(&other) {
+                format!("its class is {}", other.class.as_str())
+            } else {
+                format!("only for the queues {}", other.queues.join(", "))
+            };
+            self.reject(&other.name, why);
+        }
+        let chosen = chosen?;
+        Some(PlannedStorage { name: chosen.name.clone(), path: chosen.path.clone(), class: chosen.class })
+    }
+}
+
+/// Of those of one class the first.
+fn choose<'a>(usable: &[&'a StorageTable], preferred: Option<StorageClass>) -> Option<&'a StorageTable> {
+    let classes = || usable.iter().map(|table| table.class);
+    let at_most = |limit| classes().filter(|class| *class <= limit).max();
+    let class = preferred.and_then(at_most).or_else(|| classes().min())?;
+    usable.iter().find(|table| table.class == class).copied()
+}
+
+fn fit(class: StorageClass, preferred: Option<StorageClass>) -> &'static str {
+    match preferred {
+        Some(preferred) if class == preferred => "it is of that class",
+        Some(preferred) if class < preferred => "none is of that class, and it is the nearest slower one",
+        Some(_) => "none is of that class or slower, and it is the slowest",
+        None => "it is the slowest",
+    }
+}
