@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod binaries;
+mod build;
 mod cgroup;
 mod cli_cancel;
 mod cli_check;
@@ -39,6 +40,7 @@ mod node_store;
 mod protocol;
 mod pyenv;
 mod records;
+mod rules;
 mod rundir;
 mod site;
 mod slurm_real;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::quoted;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedStorage};
 
 /// Working directory, modules, variables, Python environment.
 pub(super) fn environment(script: &mut String, plan: &Plan) {
@@ -30,12 +30,43 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
     script.push_str(
         "\n# Output line by line, so that epochs are seen when they end.\nexport PYTHONUNBUFFERED=1\n",
     );
+    if let Some(storage) = &plan.storage {
+        script.push_str(&storage_variables(storage));
+    }
+    if let Some(build) = &plan.build {
+        let _ = writeln!(script, "export DLRUN_BUILD_DIR={}", quoted(&build.dir));
+    }
     for variable in &plan.env {
         let _ = writeln!(script, "export {}={}", variable.name, quoted(&variable.value));
     }
     if let Some(file) = &plan.env_file {
         let _ = write!(script, "\ndlrun_env_file={}\n{ENV_FILE}", quoted(file));
     }
+}
+
+/// The storage's place with the variables of this node in it: each is named by itself, nothing is evaluated.
+fn storage_variables(storage: &PlannedStorage) -> String {
+    let mut parts = storage.path.split('$');
+    let mut word = parts.next().filter(|text| !text.is_empty()).map(quoted).unwrap_or_default();
+    let mut checks = String::new();
+    for part in parts {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let (name, rest) = part.split_at(part.find(|c| !is_name(c)).unwrap_or(part.len()));
+        let _ = writeln!(
+            checks,
+            "[ -n \"${{{name}:-}}\" ] || refuse 66 {}",
+            quoted(&format!(
+                "the storage {} is at {}, and ${name} is not set here",
+                storage.name, storage.path
+            ))
+        );
+        let _ = write!(word, "\"${name}\"");
+        if !rest.is_empty() {
+            word.push_str(&quoted(rest));
+        }
+    }
+    let class = quoted(storage.class.as_str());
+    format!("\n{checks}export DLRUN_STORAGE={word}\nexport DLRUN_STORAGE_CLASS={class}\n")
 }
 
 const MODULES: &str = r#"

@@ -57,7 +57,8 @@ dlrun_runtime=$(command -v apptainer || command -v singularity) ||
     refuse 66 "neither apptainer nor singularity is found on $DLRUN_NODE"
 "#;
 
-/// Starts the command, passes signals on and ends with its exit code. What follows a node's `exec` is the bare fallback.
+/// Starts the command and passes signals on; leaves its exit code in `dlrun_code`. What follows a node's `exec` is the
+/// bare fallback.
 pub(super) const RUN: &str = r#"
 # On each node: dlrun, which starts and watches the command; where it is missing, the bare command.
 dlrun_node='
@@ -70,7 +71,7 @@ exec "$@"'
 dlrun_child=
 dlrun_signalled=
 for dlrun_signal in TERM INT HUP QUIT USR1 USR2; do
-    trap "dlrun_signalled=$dlrun_signal; [ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
+    trap "dlrun_signalled=$dlrun_signal; dlrun_asked+=\" $dlrun_signal\"; [ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
 done
 "${dlrun_launch[@]}" /bin/sh -c "$dlrun_node" dlrun "${dlrun_command[@]}" &
 dlrun_child=$!
@@ -87,5 +88,4 @@ if [ -n "$dlrun_signalled" ]; then
     wait "$dlrun_child"
     dlrun_code=$?
 fi
-finish "$dlrun_code"
 "#;

@@ -5,9 +5,11 @@
 //! site's is lost, and its own programs are found whatever the job makes of `PATH`. It needs bash and coreutils, and dlrun
 //! only for the record: where it is missing, the bare command runs.
 
+mod build;
 mod environment;
 mod identity;
 mod launch;
+mod steps;
 
 use std::fmt::Write as _;
 
@@ -45,7 +47,9 @@ pub fn render(plan: &Plan) -> String {
     script.push_str("\nmark start\n");
     environment::environment(&mut script, plan);
     launch::command(&mut script, plan);
+    steps::before(&mut script, plan);
     script.push_str(launch::RUN);
+    steps::after(&mut script, plan);
     script
 }
 

@@ -24,9 +24,44 @@ pub(crate) const DLRUN: &str = env!("CARGO_BIN_EXE_dlrun");
 
 /// Programs that batch scripts and test jobs may use. A scheduler that is really installed is not among them.
 const TOOLS: &[&str] = &[
-    "bash", "cat", "chmod", "cut", "date", "dd", "dirname", "env", "false", "grep", "head", "kill", "ln",
-    "ls", "mkdir", "mv", "printf", "readlink", "rm", "rmdir", "sed", "seq", "setsid", "sh", "sleep", "sort",
-    "stat", "sync", "tail", "timeout", "touch", "tr", "true", "uname", "wc",
+    "bash",
+    "cat",
+    "chmod",
+    "cp",
+    "cut",
+    "date",
+    "dd",
+    "dirname",
+    "env",
+    "false",
+    "grep",
+    "head",
+    "kill",
+    "ln",
+    "ls",
+    "mkdir",
+    "mv",
+    "printf",
+    "readlink",
+    "rm",
+    "rmdir",
+    "sed",
+    "seq",
+    "setsid",
+    "sh",
+    "sha256sum",
+    "sleep",
+    "sort",
+    "stat",
+    "sync",
+    "tail",
+    "tar",
+    "timeout",
+    "touch",
+    "tr",
+    "true",
+    "uname",
+    "wc",
 ];
 
 /// The Python of this machine itself, not a script that chooses one. The tests need it.
@@ -438,6 +473,11 @@ impl Done {
     /// Standard output as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Its exit code; `None`: a signal ended it.
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        self.status.code()
     }
 
     /// Requires this exit code.
