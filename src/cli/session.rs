@@ -13,7 +13,7 @@ use super::output::Output;
 use crate::config::{Defaults, Fragment, Key, Origin, Settings};
 use crate::job::SchedulerKind;
 use crate::rundir::{RunDirError, StateDir};
-use crate::scheduler::{Scheduler, find::Qsubs, local::Local, slurm::Slurm};
+use crate::scheduler::{Scheduler, find::Qsubs, local::Local, openpbs::OpenPbs, slurm::Slurm};
 
 const SITE_DIR: &str = "/etc/dlrun";
 /// Configuration files beyond this size are refused.
@@ -99,7 +99,11 @@ impl Session {
     pub(crate) fn scheduler(&self, kind: SchedulerKind) -> Result<Box<dyn Scheduler>, Error> {
         match kind {
             SchedulerKind::Slurm => Ok(Box::new(self.slurm.clone())),
-            SchedulerKind::Torque | SchedulerKind::OpenPbs => {
+            SchedulerKind::OpenPbs => {
+                let bin_dir = self.qsubs.commands(kind)?;
+                Ok(Box::new(OpenPbs::new(bin_dir, self.settings.openpbs_timeout())))
+            }
+            SchedulerKind::Torque => {
                 self.qsubs.commands(kind)?;
                 let message = format!("`{}` is not in this version of dlrun", kind.as_str());
                 Err(Error::new(Kind::Config, message))

@@ -93,6 +93,12 @@ impl ArraySpec {
         Self { ranges, limit }
     }
 
+    /// An array of one range.
+    #[must_use]
+    pub fn of_range(range: IndexRange) -> Self {
+        Self { ranges: vec![range], limit: None }
+    }
+
     /// Its ranges, in rising order.
     #[must_use]
     pub fn ranges(&self) -> &[IndexRange] {

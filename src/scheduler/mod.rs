@@ -5,6 +5,7 @@
 
 pub mod find;
 pub mod local;
+pub mod openpbs;
 mod retry;
 pub mod script;
 pub mod seen;

@@ -1,0 +1,260 @@
+//! The answer of `qstat -f -F json`, job by job.
+
+use std::collections::BTreeMap;
+
+use super::ids;
+use super::json::{self, Value};
+use super::states::{self, Signs};
+use crate::job::{ArraySpec, JobId, JobState};
+use crate::record::QueueEntry;
+
+/// Substate of a job that waits for others (`JOB_SUBSTATE_DEPNHOLD`).
+const DEPENDENCY_HOLD: i64 = 22;
+
+/// A job, or an element of an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// Its id, of an element that of its array.
+    pub(super) job: String,
+    /// What is said of it.
+    pub(super) entry: QueueEntry,
+    /// What it is held for: kinds of conditions with a job each.
+    held_for: Vec<(String, String)>,
+}
+
+/// What `qstat` said, by id.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Answer(BTreeMap<String, Seen>);
+
+impl Answer {
+    pub(super) fn read(text: &str) -> Self {
+        let answer = json::read(text);
+        let jobs = answer.get("Jobs").map(Value::members).unwrap_or_default();
+        let mut answer = Self(jobs.iter().map(|(id, job)| (id.clone(), seen(id, job))).collect());
+        answer.tell_elements();
+        answer
+    }
+
+    /// Elements that wait say nothing of why: it is said of their array.
+    fn tell_elements(&mut self) {
+        let arrays = self.0.values().filter(|seen| seen.entry.elements.is_none());
+        let arrays: BTreeMap<String, Seen> = arrays.map(|seen| (seen.job.clone(), seen.clone())).collect();
+        for seen in self.0.values_mut() {
+            let waits = seen.entry.elements.is_some() && seen.entry.state == JobState::Pending;
+            if let Some(array) =
+                arrays.get(&seen.job).filter(|array| waits && array.entry.state == JobState::Pending)
+            {
+                seen.entry.reason.clone_from(&array.entry.reason);
+                seen.entry.stuck = array.entry.stuck;
+                seen.held_for.clone_from(&array.held_for);
+            }
+        }
+    }
+
+    pub(super) fn jobs(&self) -> impl Iterator<Item = &Seen> {
+        self.0.values()
+    }
+
+    /// A job by its id, with or without the server.
+    pub(super) fn get(&self, id: &str) -> Option<&Seen> {
+        self.0.get(id).or_else(|| self.0.iter().find(|(known, _)| ids::same(known, id)).map(|(_, seen)| seen))
+    }
+
+    /// The jobs that others wait for.
+    pub(super) fn dependencies(&self) -> impl Iterator<Item = &str> {
+        self.0.values().flat_map(|seen| &seen.held_for).map(|(_, target)| target.as_str())
+    }
+
+    /// Marks as stuck what waits for a condition that is hopeless.
+    pub(super) fn mark_hopeless(&mut self, hopeless: impl Fn(&str, &str) -> bool) {
+        for seen in self.0.values_mut() {
+            seen.entry.stuck |= seen.held_for.iter().any(|(kind, target)| hopeless(kind, target));
+        }
+    }
+}
+
+fn seen(id: &str, job: &Value) -> Seen {
+    let raw_state = job.text("job_state").unwrap_or_default();
+    let exit_status = job.number("Exit_status");
+    // Elements that wait carry the start of their array: only one that has nodes has started.
+    let has_run = job.get("exec_host").is_some() || job.get("exec_vnode").is_some();
+    let substate = job.number("substate");
+    let signs = Signs { letter: raw_state, substate, exit_status, started: has_run };
+    let state = states::state(signs);
+    let element = ids::element(id);
+    let time = |key: &str| job.text(key).and_then(states::time_ms);
+    let depends = depends(job.text("depend").unwrap_or_default());
+    let entry = QueueEntry {
+        job_id: JobId(id.to_owned()),
+        state,
+        raw_state: raw_state.to_owned(),
+        reason: reason(job, state, &depends),
+        submitted_at_ms: time("ctime"),
+        started_at_ms: time("stime").filter(|_| has_run || raw_state == "B"),
+        ended_at_ms: time("obittime").or_else(|| history_ms(job)).filter(|_| state.is_final()),
+        exit: states::exit(exit_status).filter(|_| state.is_final()),
+        nodes: job.text("exec_vnode").or_else(|| job.text("exec_host")).and_then(nodes),
+        elements: element.as_ref().map(|(_, index)| ArraySpec::of(&[*index], None)),
+        stuck: state == JobState::Pending && is_stuck(job, &depends),
+    };
+    let is_held = substate == Some(DEPENDENCY_HOLD);
+    let held_for = if is_held { depends } else { Vec::new() };
+    Seen { job: element.map_or_else(|| id.to_owned(), |(array, _)| array), entry, held_for }
+}
+
+/// When a job went into the history: the end of one that never ran.
+fn history_ms(job: &Value) -> Option<u64> {
+    job.number::<u64>("history_timestamp")?.checked_mul(1000)
+}
+
+/// `afterok:14.srv@srv:15.srv@srv,afterany:16.srv`; what others wait for (`beforeok:..`) is left out.
+fn depends(text: &str) -> Vec<(String, String)> {
+    let conditions = text.split(',').filter_map(|condition| condition.split_once(':'));
+    let after = conditions.filter(|(kind, _)| kind.starts_with("after"));
+    let each = after.flat_map(|(kind, targets)| targets.split(':').map(move |target| (kind, target)));
+    let bare = |target: &str| target.split('@').next().unwrap_or_default().to_owned();
+    each.map(|(kind, target)| (kind.to_owned(), bare(target)))
+        .filter(|(_, target)| !target.is_empty())
+        .collect()
+}
+
+/// Why it waits or ended, in OpenPBS's words where it has any.
+fn reason(job: &Value, state: JobState, depends: &[(String, String)]) -> Option<String> {
+    let comment = || job.text("comment").map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    match state {
+        JobState::Running | JobState::Completed => None,
+        JobState::Pending => comment().or_else(|| waits_for(job, depends)),
+        JobState::Cancelled if !depends.is_empty() => comment().or_else(|| Some(condition_failed(depends))),
+        _ => comment().or_else(|| states::code_words(job.number("Exit_status")).map(str::to_owned)),
+    }
+}
+
+fn shown(depends: &[(String, String)]) -> String {
+    depends.iter().map(|(kind, target)| format!("{kind}:{target}")).collect::<Vec<_>>().join(",")
+}
+
+fn condition_failed(depends: &[(String, String)]) -> String {
+    format!("its dependency cannot come true: {}", shown(depends))
+}
+
+/// What a job waits for that has no comment.
+fn waits_for(job: &Value, depends: &[(String, String)]) -> Option<String> {
+    if let Some(begin) = job.text("Execution_Time").filter(|_| job.text("job_state") == Some("W")) {
+        return Some(format!("begins not before {begin} UTC"));
+    }
+    if !depends.is_empty() {
+        return Some(format!("waits for {}", shown(depends)));
+    }
+    let holds = job.text("Hold_Types").filter(|holds| *holds != "n")?;
+    let who = [('u', "its user"), ('o', "an operator"), ('s', "the system"), ('p', "a wrong password")];
+    let who: Vec<&str> = who.into_iter().filter(|(c, _)| holds.contains(*c)).map(|(_, who)| who).collect();
+    (!who.is_empty()).then(|| format!("held by {}", who.join(" and ")))
+}
+
+/// Says whether it waits for what cannot come without a change. A hold of the system's is also how dependencies wait.
+fn is_stuck(job: &Value, depends: &[(String, String)]) -> bool {
+    let holds = job.text("Hold_Types").unwrap_or("n");
+    let held = holds.contains(['u', 'o', 'p']) || (holds.contains('s') && depends.is_empty());
+    let never = job.text("comment").is_some_and(|comment| comment.to_lowercase().contains("can never run"));
+    held || never
+}
+
+/// `(n1:ncpus=8)+(n2:ncpus=8)` and `n1/0*2+n2/1` as `n1,n2`, each once.
+fn nodes(text: &str) -> Option<String> {
+    let mut names: Vec<&str> = Vec::new();
+    for chunk in text.split('+') {
+        let name = chunk.trim_start_matches('(').split(['/', ':', ')']).next().unwrap_or_default();
+        if !name.is_empty() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    (!names.is_empty()).then(|| names.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::ExitStatus;
+
+    fn one(job: &str) -> QueueEntry {
+        let answer = Answer::read(&format!("{{\"Jobs\":{{\"7.s\":{{{job}}}}}}}"));
+        answer.get("7.s").expect("it is there").entry.clone()
+    }
+
+    #[test]
+    fn what_a_job_waits_for_is_told() {
+        for (job, reason, stuck) in [
+            (
+                r#""job_state":"Q","comment":"Not Running: Insufficient amount of resource: ngpus (R: 1 A: 0 T: 4)""#,
+                Some("Not Running: Insufficient amount of resource: ngpus (R: 1 A: 0 T: 4)"),
+                false,
+            ),
+            (
+                r#""job_state":"Q","comment":"Can Never Run: Not enough total nodes available""#,
+                Some("Can Never Run: Not enough total nodes available"),
+                true,
+            ),
+            (r#""job_state":"H","Hold_Types":"u","substate":20"#, Some("held by its user"), true),
+            (
+                r#""job_state":"H","Hold_Types":"so","substate":20"#,
+                Some("held by an operator and the system"),
+                true,
+            ),
+            (
+                r#""job_state":"H","Hold_Types":"s","substate":22,"depend":"afterok:1.s@s:2.s@s,afterany:3.s@s""#,
+                Some("waits for afterok:1.s,afterok:2.s,afterany:3.s"),
+                false,
+            ),
+            (
+                r#""job_state":"W","Execution_Time":"Tue Jan  1 08:00:00 2030""#,
+                Some("begins not before Tue Jan  1 08:00:00 2030 UTC"),
+                false,
+            ),
+            (r#""job_state":"Q","Hold_Types":"n""#, None, false),
+        ] {
+            let entry = one(job);
+            assert_eq!(
+                (entry.state, entry.reason.as_deref(), entry.stuck),
+                (JobState::Pending, reason, stuck),
+                "{job}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_what_has_run_has_a_start() {
+        let waits = one(r#""job_state":"Q","stime":"Fri Nov 20 20:38:06 2026""#);
+        assert_eq!((waits.started_at_ms, waits.exit), (None, None));
+        let runs = one(
+            r#""job_state":"R","stime":"Fri Nov 20 20:38:06 2026","exec_vnode":"(n1:ncpus=8)","comment":"Job run at ..""#,
+        );
+        assert_eq!(
+            (runs.started_at_ms, runs.reason, runs.nodes.as_deref()),
+            (Some(1_795_207_086_000), None, Some("n1"))
+        );
+    }
+
+    #[test]
+    fn an_end_is_told_with_code_and_reason() {
+        let limit = one(
+            r#""job_state":"F","substate":93,"Exit_status":-29,"exec_host":"n1/0","stime":"Fri Nov 20 20:38:45 2026","obittime":"Fri Nov 20 20:39:07 2026","comment":"Job run at Fri Nov 20 at 20:38 on (pbsn1:ncpus=1) and exceeded resource walltime""#,
+        );
+        assert_eq!((limit.state, limit.exit), (JobState::Timeout, None));
+        assert!(limit.reason.is_some_and(|reason| reason.ends_with("exceeded resource walltime")));
+        let ran = limit.ended_at_ms.zip(limit.started_at_ms).map(|(end, start)| end - start);
+        assert_eq!(ran, Some(22_000));
+        let deleted = one(r#""job_state":"F","substate":91,"Exit_status":271,"exec_vnode":"(n1:ncpus=1)""#);
+        assert_eq!((deleted.state, deleted.exit), (JobState::Cancelled, Some(ExitStatus::Signal(15))));
+        let dependent =
+            one(r#""job_state":"F","substate":92,"depend":"afterok:16.s@s","history_timestamp":1795207107"#);
+        assert_eq!((dependent.state, dependent.ended_at_ms), (JobState::Cancelled, Some(1_795_207_107_000)));
+        assert_eq!(dependent.reason.as_deref(), Some("its dependency cannot come true: afterok:16.s"));
+    }
+
+    #[test]
+    fn nodes_are_named_once() {
+        assert_eq!(nodes("(n1:ncpus=8:ngpus=2)+(n2:ncpus=8)+(n1:ncpus=1)").as_deref(), Some("n1,n2"));
+        assert_eq!(nodes("n1/0*2+n2/1").as_deref(), Some("n1,n2"));
+        assert_eq!((nodes(""), nodes("()")), (None, None));
+    }
+}

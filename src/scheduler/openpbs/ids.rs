@@ -1,0 +1,42 @@
+//! Job ids: `14.server`, of an array `14[].server`, of its elements `14[3].server`.
+
+/// Says whether two ids mean one job: people and scripts leave out the server.
+pub(super) fn same(one: &str, other: &str) -> bool {
+    let halves = |id| str::split_once(id, '.').map_or((id, None), |(number, server)| (number, Some(server)));
+    let ((number, server), (other_number, other_server)) = (halves(one), halves(other));
+    number == other_number && server.zip(other_server).is_none_or(|(one, other)| one == other)
+}
+
+/// The array and the index of an element's id.
+pub(super) fn element(id: &str) -> Option<(String, u32)> {
+    let (number, rest) = id.split_once('[')?;
+    let (index, server) = rest.split_once(']')?;
+    Some((format!("{number}[]{server}"), index.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_may_be_left_out_but_nothing_else() {
+        for (one, other) in
+            [("14.srv", "14.srv"), ("14", "14.srv"), ("14[].srv", "14[]"), ("14[3]", "14[3].srv")]
+        {
+            assert!(same(one, other) && same(other, one), "{one} {other}");
+        }
+        for (one, other) in
+            [("14.srv", "14.other"), ("1", "14.srv"), ("14", "14[]"), ("14[3].srv", "14[].srv"), ("", "1.s")]
+        {
+            assert!(!same(one, other) && !same(other, one), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn elements_name_their_array() {
+        assert_eq!(element("14[3].srv.site"), Some(("14[].srv.site".into(), 3)));
+        for id in ["14.srv", "14[].srv", "14[x].srv", "14[3"] {
+            assert_eq!(element(id), None, "{id}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! `qstat -B`, `qstat -Q` and `pbsnodes -a`, each with `-f -F json`: version, queues and nodes.
+
+use super::json::{self, Value};
+use super::{NAME, OpenPbs, failed, unreachable};
+use crate::clock::now_ms;
+use crate::job::SchedulerKind;
+use crate::scheduler::SchedulerError;
+use crate::site::{NodeType, Queue, SiteModel};
+use crate::units::{Bytes, Walltime};
+
+pub(super) fn site(openpbs: &OpenPbs) -> Result<SiteModel, SchedulerError> {
+    let server = ask(openpbs, "qstat", &["-B", "-f", "-F", "json"], "describe its server")?;
+    let queues = ask(openpbs, "qstat", &["-Q", "-f", "-F", "json"], "list its queues")?;
+    let nodes = ask(openpbs, "pbsnodes", &["-a", "-F", "json"], "list its nodes")?;
+    Ok(model(&server, &queues, &nodes, now_ms()))
+}
+
+fn ask(openpbs: &OpenPbs, program: &str, options: &[&str], what: &str) -> Result<Value, SchedulerError> {
+    let output = openpbs.tool(program).args(options).run().map_err(failed(what.to_owned()))?;
+    let no_contact = unreachable(&output);
+    match output.require_success(program) {
+        Ok(output) => Ok(json::read(&output.stdout)),
+        Err(source) if no_contact => Err(SchedulerError::Unreachable { scheduler: NAME, source }),
+        Err(source) => Err(failed(what.to_owned())(source)),
+    }
+}
+
+fn model(server: &Value, queues: &Value, nodes: &Value, asked_at_ms: u64) -> SiteModel {
+    let default_queue = table(server, "Server").first().and_then(|(_, server)| server.text("default_queue"));
+    SiteModel {
+        format: SiteModel::FORMAT,
+        scheduler: SchedulerKind::OpenPbs,
+        version: server.text("pbs_version").map(str::to_owned),
+        asked_at_ms,
+        // The history is no accounting: it forgets.
+        accounting: Some(false),
+        // Its `max_array_size` bounds the number of elements, and no index.
+        max_array_index: None,
+        queues: table(queues, "Queue").iter().map(|(name, it)| queue(name, it, default_queue)).collect(),
+        nodes: node_types(table(nodes, "nodes")),
+        licenses: Vec::new(),
+    }
+}
+
+fn table<'a>(answer: &'a Value, name: &str) -> &'a [(String, Value)] {
+    answer.get(name).map(Value::members).unwrap_or_default()
+}
+
+fn queue(name: &str, queue: &Value, default: Option<&str>) -> Queue {
+    let is = |key: &str| queue.text(key).is_none_or(|text| text.eq_ignore_ascii_case("true"));
+    let resource =
+        |table: &str, key: &str| queue.get(table).and_then(|table| table.text(key)).map(str::to_owned);
+    let time = |table: &str| resource(table, "walltime").as_deref().and_then(walltime);
+    let nodes = |table: &str| resource(table, "nodect").and_then(|count| count.parse().ok());
+    Queue {
+        name: name.to_owned(),
+        is_default: default == Some(name),
+        is_up: is("enabled") && is("started"),
+        max_walltime: time("resources_max"),
+        default_walltime: time("resources_default"),
+        min_nodes: nodes("resources_min"),
+        max_nodes: nodes("resources_max"),
+        accounts: Vec::new(),
+    }
+}
+
+/// `48:00:00`, `30:00`, `90`: hours, minutes and seconds from the right.
+fn walltime(text: &str) -> Option<Walltime> {
+    let mut seconds = 0_u64;
+    for part in text.split(':') {
+        seconds = seconds.checked_mul(60)?.checked_add(part.parse().ok()?)?;
+    }
+    Some(Walltime(seconds))
+}
+
+/// Words in a node's state that keep jobs away.
+const DOWN: [&str; 6] = ["down", "offline", "unknown", "stale", "unresolvable", "maintenance"];
+
+/// Resources of a node that are told otherwise or say what the node is called.
+const PLAIN: [&str; 6] = ["host", "vnode", "mem", "ncpus", "ngpus", "vmem"];
+
+fn node_types(nodes: &[(String, Value)]) -> Vec<NodeType> {
+    let mut types: Vec<NodeType> = Vec::new();
+    for (_, node) in nodes {
+        let up =
+            node.text("state").is_some_and(|state| !state.split(',').any(|word| DOWN.contains(&word.trim())));
+        let kind = node_type(node);
+        let known = types.iter_mut().find(|known| NodeType { count: 0, up: 0, ..(**known).clone() } == kind);
+        let kind = match known {
+            Some(known) => known,
+            None => {
+                types.push(kind);
+                let Some(last) = types.last_mut() else { continue };
+                last
+            }
+        };
+        kind.count += 1;
+        kind.up += u32::from(up);
+    }
+    types
+}
+
+/// What a node is, without how many there are.
+fn node_type(node: &Value) -> NodeType {
+    let available = node.get("resources_available");
+    let resource = |key: &str| available.and_then(|available| available.text(key));
+    let gpus = resource("ngpus").and_then(|count| count.parse().ok()).filter(|count| *count > 0);
+    let others = available.map(Value::members).unwrap_or_default().iter();
+    let mut features: Vec<String> = others
+        .filter(|(name, _)| !PLAIN.contains(&name.as_str()))
+        .filter_map(|(name, value)| match value {
+            Value::Text(text) => Some(format!("{name}={text}")),
+            _ => None,
+        })
+        .collect();
+    features.sort();
+    // A node is in the queue that it names, or in those that its resource `Qlist` names, or in all.
+    let queues = node.text("queue").or_else(|| resource("Qlist"));
+    NodeType {
+        queues: queues
+            .map(|names| names.split(',').map(|name| name.trim().to_owned()).collect())
+            .unwrap_or_default(),
+        count: 0,
+        up: 0,
+        cpus: resource("ncpus").and_then(|count| count.parse().ok()),
+        sockets: None,
+        memory: resource("mem").and_then(size),
+        gpus: gpus.map(|count| (String::new(), count)).into_iter().collect(),
+        features,
+    }
+}
+
+/// `16gb`, `394875440kb`, `1024`: units of 1024, bytes without one (`pbs_resources(7B)`, "size").
+fn size(text: &str) -> Option<Bytes> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let shift = match unit.trim_end_matches(['b', 'B']).to_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        "p" => 50,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift).map(Bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_are_read() {
+        for (text, bytes) in
+            [("16gb", 16 << 30), ("394875440kb", 394_875_440 << 10), ("1024", 1024), ("2TB", 2 << 40)]
+        {
+            assert_eq!(size(text), Some(Bytes(bytes)), "{text}");
+        }
+        assert_eq!(
+            (size(""), size("gb"), size("1xb"), size("99999999999999999pb")),
+            (None, None, None, None)
+        );
+        assert_eq!(walltime("48:00:00"), Some(Walltime(48 * 3600)));
+        assert_eq!(
+            (walltime("30:00"), walltime("90"), walltime("x")),
+            (Some(Walltime(1800)), Some(Walltime(90)), None)
+        );
+    }
+}
