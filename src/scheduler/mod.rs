@@ -6,10 +6,12 @@
 pub mod find;
 pub mod local;
 pub mod openpbs;
+mod pbs;
 mod retry;
 pub mod script;
 pub mod seen;
 pub mod slurm;
+pub mod torque;
 mod xml;
 
 use std::collections::BTreeMap;

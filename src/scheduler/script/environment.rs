@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::quoted;
+use crate::job::Launcher;
 use crate::plan::{Plan, PlannedStorage};
 
 /// Working directory, modules, variables, Python environment.
@@ -39,8 +40,10 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
     for variable in &plan.env {
         let _ = writeln!(script, "export {}={}", variable.name, quoted(&variable.value));
     }
-    if let Some(file) = &plan.env_file {
-        let _ = write!(script, "\ndlrun_env_file={}\n{ENV_FILE}", quoted(file));
+    // Where each node has an environment of its own, each reads it, and no file between them holds the values.
+    let on_each_node = plan.launcher == Launcher::Each && plan.scheduler.is_pbs();
+    if let Some(file) = plan.env_file.as_ref().filter(|_| !on_each_node) {
+        script.push_str(&read_env_file(file));
     }
 }
 
@@ -67,6 +70,11 @@ fn storage_variables(storage: &PlannedStorage) -> String {
     }
     let class = quoted(storage.class.as_str());
     format!("\n{checks}export DLRUN_STORAGE={word}\nexport DLRUN_STORAGE_CLASS={class}\n")
+}
+
+/// Reads the file of secret variables, each time on the node that needs them.
+pub(super) fn read_env_file(file: &str) -> String {
+    format!("\ndlrun_env_file={}\n{ENV_FILE}", quoted(file))
 }
 
 const MODULES: &str = r#"

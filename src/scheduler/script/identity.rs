@@ -1,6 +1,6 @@
 //! Who a run is, and the marks of its start and end.
 
-/// Who this run is. The batch shell fixes element, attempt and id once and hands them to every node.
+/// Who this run is under Slurm and on this machine. The batch shell fixes element, attempt and id once and hands them to every node.
 pub(super) const IDENTITY: &str = r#"[ -x "$dlrun_exe" ] || dlrun_exe=$(command -v dlrun)
 dlrun_path=$PATH
 export DLRUN_EXE=$dlrun_exe
@@ -21,7 +21,10 @@ if [ -n "${SLURM_ARRAY_JOB_ID:-}" ]; then
     DLRUN_JOB_ID=$SLURM_ARRAY_JOB_ID
     [ -n "${DLRUN_RUN_ID:-}" ] || DLRUN_JOB_ID=${DLRUN_JOB_ID}_$SLURM_ARRAY_TASK_ID
 fi
-if [ -z "$DLRUN_RUN_ID" ] && [ -n "$dlrun_exe" ]; then
+"#;
+
+/// A job without a run id gets one.
+pub(super) const MINT: &str = r#"if [ -z "$DLRUN_RUN_ID" ] && [ -n "$dlrun_exe" ]; then
     # Came through `dlrun render`: this job gets its run id here, unless the state directory hangs.
     exec 9< <("$dlrun_exe" exec --mint < /dev/null)
     read -r -t 20 -u 9 DLRUN_RUN_ID

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::quoted;
+use super::{pbs, quoted};
 use crate::job::{Launcher, SchedulerKind};
 use crate::launch;
 use crate::plan::Plan;
@@ -15,6 +15,9 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
         let _ = writeln!(script, "dlrun_container=(\"$dlrun_runtime\" exec{nv} {})", quoted(&image.source));
     }
     let container = if plan.image.is_some() { "\"${dlrun_container[@]}\"" } else { "" };
+    if plan.scheduler.is_pbs() {
+        script.push_str(&pbs::before(plan));
+    }
     script.push_str("\ndlrun_command=(\n");
     for line in [ranks(plan).as_str(), container].into_iter().filter(|line| !line.is_empty()) {
         let _ = writeln!(script, "    {line}");
@@ -37,6 +40,7 @@ fn each(plan: &Plan) -> Vec<String> {
             let file = if plan.resources.array.is_some() { "%A_%a" } else { "%j" };
             launch::srun_each(slurm::shape(plan), &format!("{}-{file}.%n.out", plan.name))
         }
+        Launcher::Each if plan.scheduler.is_pbs() => vec!["dlrun_on_each".to_owned()],
         _ => Vec::new(),
     }
 }
@@ -47,6 +51,7 @@ fn ranks(plan: &Plan) -> String {
         Launcher::Mpi if plan.scheduler == SchedulerKind::Slurm => {
             words(&launch::srun_ranks(slurm::shape(plan)))
         }
+        Launcher::Mpi if plan.scheduler.is_pbs() => pbs::ranks(plan),
         Launcher::Mpi => words(&launch::mpirun_ranks(slurm::shape(plan))),
         _ => String::new(),
     }

@@ -9,6 +9,7 @@ mod build;
 mod environment;
 mod identity;
 mod launch;
+mod pbs;
 mod steps;
 
 use std::fmt::Write as _;
@@ -16,7 +17,7 @@ use std::fmt::Write as _;
 use crate::job::SchedulerKind;
 use crate::plan::Plan;
 
-use super::slurm;
+use super::{slurm, torque};
 
 /// `text` as one word of a POSIX shell: in single quotes, each single quote as `'\''`. NUL cannot occur in a job file.
 #[must_use]
@@ -28,10 +29,9 @@ pub fn quoted(text: &str) -> String {
 #[must_use]
 pub fn render(plan: &Plan) -> String {
     let mut script = String::from("#!/bin/bash\n");
-    if plan.scheduler == SchedulerKind::Slurm {
-        for directive in slurm::directives(plan) {
-            let _ = writeln!(script, "#SBATCH {directive}");
-        }
+    let (prefix, directives) = directives(plan);
+    for directive in directives {
+        let _ = writeln!(script, "{prefix} {directive}");
     }
     let _ = write!(
         script,
@@ -42,15 +42,36 @@ pub fn render(plan: &Plan) -> String {
     let _ = writeln!(script, "export DLRUN_PLAN={}", quoted(&plan.to_json()));
     let _ = writeln!(script, "export DLRUN_STATE_DIR={}", quoted(&plan.state_dir));
     let _ = writeln!(script, "dlrun_exe={}", quoted(&plan.dlrun));
-    script.push_str(identity::IDENTITY);
+    if plan.scheduler.is_pbs() {
+        script.push_str(&pbs::output(plan));
+        script.push_str(&pbs::identity(plan.scheduler));
+        script.push_str(identity::MINT);
+        script.push_str(pbs::ATTEMPT);
+    } else {
+        script.push_str(identity::IDENTITY);
+        script.push_str(identity::MINT);
+    }
     script.push_str(identity::MARKS);
     script.push_str("\nmark start\n");
     environment::environment(&mut script, plan);
     launch::command(&mut script, plan);
     steps::before(&mut script, plan);
     script.push_str(launch::RUN);
-    steps::after(&mut script, plan);
+    steps::after_command(&mut script, plan);
+    if plan.scheduler.is_pbs() {
+        script.push_str(pbs::after(plan));
+    }
+    script.push_str("finish \"$dlrun_code\"\n");
     script
+}
+
+/// The scheduler's own lines. Those of two schedulers never stand in one script: `sbatch` reads `#PBS` too.
+fn directives(plan: &Plan) -> (&'static str, Vec<String>) {
+    match plan.scheduler {
+        SchedulerKind::Slurm => ("#SBATCH", slurm::directives(plan)),
+        SchedulerKind::Torque => ("#PBS", torque::directives(plan)),
+        SchedulerKind::OpenPbs | SchedulerKind::Local | SchedulerKind::Auto => ("#", Vec::new()),
+    }
 }
 
 #[cfg(test)]

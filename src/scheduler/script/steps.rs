@@ -28,12 +28,11 @@ pub(super) fn before(script: &mut String, plan: &Plan) {
     }
 }
 
-/// Steps after the command, then the end.
-pub(super) fn after(script: &mut String, plan: &Plan) {
+/// Steps after the command.
+pub(super) fn after_command(script: &mut String, plan: &Plan) {
     if !plan.epilogue.is_empty() {
         script.push_str("epilogue \"$dlrun_code\"\n");
     }
-    script.push_str("finish \"$dlrun_code\"\n");
 }
 
 fn words(step: &Step) -> String {

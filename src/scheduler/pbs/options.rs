@@ -1,0 +1,133 @@
+//! Options of `qsub`, once as `#PBS` lines and once as words of a command line.
+//!
+//! All text in them is from sets of characters that neither a `#PBS` line nor a resource list treats as special (checked
+//! where the job file is read), so that a line and a word mean the same.
+
+use crate::job::{Inherit, Mail, MailEvent};
+use crate::plan::Plan;
+use crate::units::Walltime;
+
+/// One option of `qsub`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::scheduler) struct Flag {
+    /// `-N`.
+    letter: &'static str,
+    /// Its value; `None` for those that have none.
+    value: Option<String>,
+}
+
+impl Flag {
+    /// An option with a value.
+    pub(in crate::scheduler) fn with(letter: &'static str, value: impl Into<String>) -> Self {
+        Self { letter, value: Some(value.into()) }
+    }
+
+    /// An option without a value.
+    pub(in crate::scheduler) fn alone(letter: &'static str) -> Self {
+        Self { letter, value: None }
+    }
+
+    /// One resource: `-l NAME=VALUE`.
+    pub(in crate::scheduler) fn resource(name: &str, value: impl std::fmt::Display) -> Self {
+        Self::with("-l", format!("{name}={value}"))
+    }
+
+    /// As it stands behind `#PBS `.
+    pub(in crate::scheduler) fn line(&self) -> String {
+        match &self.value {
+            Some(value) => format!("{} {value}", self.letter),
+            None => self.letter.to_owned(),
+        }
+    }
+}
+
+/// As they stand on a command line.
+pub(in crate::scheduler) fn words(flags: &[Flag]) -> Vec<String> {
+    flags.iter().flat_map(|flag| std::iter::once(flag.letter.to_owned()).chain(flag.value.clone())).collect()
+}
+
+/// `HH:MM:SS`, with as many hours as it takes: a bare number is seconds here and minutes elsewhere.
+pub(in crate::scheduler) fn clock(walltime: Walltime) -> String {
+    let seconds = walltime.0;
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// Name, queue and account.
+pub(in crate::scheduler) fn names(plan: &Plan) -> Vec<Flag> {
+    let mut flags = vec![Flag::with("-N", plan.name.clone())];
+    flags.extend(plan.resources.queue.clone().map(|queue| Flag::with("-q", queue)));
+    flags.extend(plan.resources.account.clone().map(|account| Flag::with("-A", account)));
+    flags
+}
+
+/// Begin and mail. `letters` translates the events; where they mean nothing to the scheduler, the addressee goes too.
+pub(in crate::scheduler) fn times_and_mail(plan: &Plan, letters: impl Fn(&Mail) -> String) -> Vec<Flag> {
+    let resources = &plan.resources;
+    let mut flags = Vec::new();
+    flags.extend(resources.begin.map(|begin| Flag::with("-a", begin.to_pbs())));
+    let mail = resources.mail.as_ref().map(|mail| (mail, letters(mail)));
+    if let Some((mail, letters)) = mail.filter(|(_, letters)| !letters.is_empty()) {
+        flags.push(Flag::with("-m", letters));
+        flags.extend(mail.to.clone().map(|to| Flag::with("-M", to)));
+    }
+    flags
+}
+
+/// The letters of `-m`: `b`, `e`, and those for a job that fails (`a`: ended by the scheduler; `f`: Torque, its command
+/// failed). A time limit is an end by the scheduler.
+pub(in crate::scheduler) fn mail_letters(mail: &Mail, fail: &str) -> String {
+    let letters = |event: &MailEvent| match event {
+        MailEvent::Begin => "b",
+        MailEvent::End => "e",
+        MailEvent::Fail => fail,
+        MailEvent::TimeLimit => "a",
+        MailEvent::Requeue => "",
+    };
+    let asked: String = mail.on.iter().map(letters).collect();
+    "abef".chars().filter(|letter| asked.contains(*letter)).collect()
+}
+
+/// Variables of the submitting shell, and `more` of ours: `-V`, `-v NAME,NAME=VALUE`. A list stands once, for of two PBS
+/// keeps one.
+pub(in crate::scheduler) fn variables(plan: &Plan, more: &[String]) -> Vec<Flag> {
+    let mut flags = Vec::new();
+    let mut list = Vec::new();
+    match &plan.inherit {
+        Some(Inherit::All) => flags.push(Flag::alone("-V")),
+        Some(Inherit::Names(names)) => list.extend(names.iter().cloned()),
+        Some(Inherit::None) | None => {}
+    }
+    list.extend(more.iter().cloned());
+    if !list.is_empty() {
+        flags.push(Flag::with("-v", list.join(",")));
+    }
+    flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_go_beyond_a_day() {
+        assert_eq!(clock(Walltime(36 * 3600)), "36:00:00");
+        assert_eq!(clock(Walltime(400 * 86_400 + 61)), "9600:01:01");
+        assert_eq!(clock(Walltime(90)), "00:01:30");
+    }
+
+    #[test]
+    fn events_become_letters_each_once() {
+        let mail = |on: &[MailEvent]| mail_letters(&Mail { to: None, on: on.to_vec() }, "af");
+        use MailEvent::{Begin, End, Fail, Requeue, TimeLimit};
+        assert_eq!(mail(&[Begin, End, Fail, TimeLimit]), "abef");
+        assert_eq!(mail(&[TimeLimit]), "a");
+        assert_eq!(mail(&[Requeue]), "");
+    }
+
+    #[test]
+    fn a_value_is_a_word_of_its_own() {
+        let flags = [Flag::with("-N", "x"), Flag::alone("-V"), Flag::resource("walltime", "01:00:00")];
+        assert_eq!(words(&flags), ["-N", "x", "-V", "-l", "walltime=01:00:00"]);
+        assert_eq!(flags.map(|flag| flag.line()), ["-N x", "-V", "-l walltime=01:00:00"]);
+    }
+}

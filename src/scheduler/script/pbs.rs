@@ -1,0 +1,195 @@
+//! What a script does otherwise under Torque and OpenPBS: its output, who it is, and how it gets onto the nodes.
+//!
+//! Both start jobs in the home directory, keep their output on the node until they end, tell no number of starts, and
+//! have in `pbsdsh` a launcher that hands over neither environment nor exit codes. What is said of Torque is of 6.1.3, of
+//! OpenPBS of 23.06.
+
+use super::environment::read_env_file;
+use super::quoted;
+use crate::job::{Launcher, SchedulerKind};
+use crate::plan::Plan;
+use crate::scheduler::pbs::index_variable;
+
+/// The job's output goes to its file from here on, where people follow it. The scheduler brings its own copy only at the
+/// end; what it says there itself (`job killed: walltime 6 exceeded limit 4`) stays apart.
+pub(super) fn output(plan: &Plan) -> String {
+    let stem = quoted(&format!("{}/{}-", plan.workdir.trim_end_matches('/'), plan.name));
+    let index = index_variable(plan.scheduler);
+    format!(
+        r#"
+# A job that PBS started writes to its own file, else it could be read only after its end.
+dlrun_output={stem}${{PBS_JOBID%%[!0-9]*}}${{{index}:+_${index}}}
+if [ -n "${{PBS_JOBID:-}}" ]; then
+    if (: >> "$dlrun_output.out") 2> /dev/null; then
+        exec >> "$dlrun_output.out" 2>&1
+    else
+        echo "dlrun: warning: $dlrun_output.out cannot be written; the output comes at the job's end" >&2
+    fi
+fi
+"#
+    )
+}
+
+/// Who this run is, as far as PBS says so.
+pub(super) fn identity(scheduler: SchedulerKind) -> String {
+    let index = index_variable(scheduler);
+    IDENTITY.replace("@INDEX@", index)
+}
+
+const IDENTITY: &str = r#"[ -x "$dlrun_exe" ] || dlrun_exe=$(command -v dlrun)
+dlrun_path=$PATH
+export DLRUN_EXE=$dlrun_exe
+export DLRUN_ELEMENT=${@INDEX@:-0}
+export DLRUN_JOB_ID=${PBS_JOBID:-${DLRUN_JOB_ID:-}}
+# The first node as the scheduler calls it; `uname` may know another name.
+dlrun_hosts=()
+while IFS= read -r dlrun_host && [ -n "$dlrun_host" ]; do
+    case " ${dlrun_hosts[*]} " in *" $dlrun_host "*) ;; *) dlrun_hosts+=("$dlrun_host") ;; esac
+done 2> /dev/null < "${PBS_NODEFILE:-/dev/null}"
+export DLRUN_NODE=${dlrun_hosts[0]:-$(uname -n)}
+# A job that was submitted from inside a run is another run.
+[ "${DLRUN_RUN_ID:-}" != "${DLRUN_INSIDE:-none}" ] || DLRUN_RUN_ID=
+unset DLRUN_INSIDE
+# All elements of a run share the array's id: `12[].server` for `12[3].server`.
+[ -z "${DLRUN_RUN_ID:-}" ] || DLRUN_JOB_ID=${DLRUN_JOB_ID/\[*\]/[]}
+"#;
+
+/// Which start this is: the first directory that nobody made yet. A state directory that hangs holds nothing up for long.
+pub(super) const ATTEMPT: &str = r#"
+dlrun_attempt() { # prints the number whose directory was made here
+    local number=0 dir=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID
+    umask 077
+    mkdir -p "$dir"
+    until mkdir "$dir/$DLRUN_ELEMENT.$number"; do
+        [ -d "$dir/$DLRUN_ELEMENT.$number" ] || return
+        number=$((number + 1))
+    done
+    echo "$number"
+}
+export DLRUN_ATTEMPT=0
+if [ -n "$DLRUN_RUN_ID" ]; then
+    exec 9< <(dlrun_attempt 2> /dev/null < /dev/null)
+    read -r -t 20 -u 9 DLRUN_ATTEMPT || DLRUN_ATTEMPT=0
+    exec 9<&-
+fi
+"#;
+
+/// What must be there before the command is put together: a directory that all nodes see, and in it, for MPI, the hosts,
+/// each as often as it has tasks.
+pub(super) fn before(plan: &Plan) -> String {
+    match plan.launcher {
+        Launcher::Mpi => {
+            format!("{DIRECTORY}{}", MACHINES.replace("@TASKS@", &plan.resources.tasks_per_node.to_string()))
+        }
+        Launcher::Each => {
+            let kept: Vec<&str> = plan.env.iter().map(|variable| variable.name.as_str()).collect();
+            let node = node_script(plan);
+            let pbsdsh = if plan.scheduler == SchedulerKind::Torque { "pbsdsh -u" } else { "pbsdsh --" };
+            let own: Vec<&str> = NODES_OWN.into_iter().filter(|name| !kept.contains(name)).collect();
+            let each = EACH.replace("@OWN@", &own.join(" ")).replace("@PBSDSH@", pbsdsh);
+            format!("{DIRECTORY}dlrun_node_script={}\n{each}", quoted(&node))
+        }
+        _ => String::new(),
+    }
+}
+
+/// What is taken away before the job ends.
+pub(super) fn after(plan: &Plan) -> &'static str {
+    match plan.launcher {
+        Launcher::Mpi | Launcher::Each => "rm -rf -- \"$dlrun_dir\"\n",
+        _ => "",
+    }
+}
+
+/// The words before the ranks of an MPI program. Open MPI, MPICH and Intel MPI all know `-machinefile`; without it those
+/// that were built without PBS start all ranks on one node.
+pub(super) fn ranks(plan: &Plan) -> String {
+    let ranks = u64::from(plan.resources.nodes) * u64::from(plan.resources.tasks_per_node);
+    format!("mpirun -np {ranks} -machinefile \"$dlrun_dir/machines\"")
+}
+
+const DIRECTORY: &str = r#"
+# A directory that all nodes see, for as long as the job runs.
+dlrun_dir=$dlrun_output.nodes
+rm -rf -- "$dlrun_dir"
+mkdir -m 700 -- "$dlrun_dir" || refuse 73 "the directory $dlrun_dir cannot be made"
+"#;
+
+const MACHINES: &str = r#"for dlrun_host in "${dlrun_hosts[@]}"; do
+    for ((dlrun_task = 0; dlrun_task < @TASKS@; dlrun_task++)); do
+        echo "$dlrun_host"
+    done
+done > "$dlrun_dir/machines"
+"#;
+
+/// Variables of which each node has its own.
+const NODES_OWN: [&str; 5] =
+    ["HOSTNAME", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "TMPDIR", "DLRUN_NODE"];
+
+/// `pbsdsh` gives its tasks the environment that the job began with, and tells nobody how they ended (its own exit code is
+/// 0). So each node reads environment and words from a file, and leaves its exit code there; the highest is the job's.
+const EACH: &str = r#"dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
+    local dsh= code=0 at at_code of=${#dlrun_hosts[@]} tenths=0
+    trap '[ -z "$dsh" ] || kill -TERM "$dsh" 2> /dev/null' TERM INT HUP QUIT
+    trap '' USR1 USR2
+    (
+        umask 077
+        printf 'dlrun_dir=%q dlrun_output=%q dlrun_hosts=(' "$dlrun_dir" "$dlrun_output"
+        printf '%q ' "${dlrun_hosts[@]}"
+        printf ')\nset --'
+        printf ' %q' "$@"
+        printf '\n%s\n%s\n' "$dlrun_exports" "$dlrun_node_script"
+    ) > "$dlrun_dir/node"
+    @PBSDSH@ /bin/bash "$dlrun_dir/node" &
+    dsh=$!
+    while wait "$dsh"; [ $? -gt 128 ] && kill -0 "$dsh" 2> /dev/null; do :; done
+    for ((at = 0; at < of; at++)); do
+        # What another node wrote may take a moment to be seen here. One that wrote nothing was killed.
+        until ls "$dlrun_dir" > /dev/null && [ -e "$dlrun_dir/code.$at" ]; do
+            [ "$tenths" -lt 50 ] || break
+            sleep 0.1
+            tenths=$((tenths + 1))
+        done
+        at_code=137
+        [ ! -e "$dlrun_dir/code.$at" ] || read -r at_code < "$dlrun_dir/code.$at"
+        [ "$at_code" -le "$code" ] || code=$at_code
+    done
+    exit "$code"
+}
+dlrun_exports=$(
+    unset "${!PBS_@}" @OWN@
+    export -p
+    export -pf
+)
+"#;
+
+/// What one node runs. The file that holds it begins with where it is, the words and the environment.
+fn node_script(plan: &Plan) -> String {
+    let workdir = quoted(&plan.workdir);
+    let env_file = plan.env_file.as_deref().map(read_env_file).unwrap_or_default();
+    format!(
+        r#"dlrun_path=$PATH
+dlrun_host=$(uname -n)
+dlrun_rank=
+for dlrun_at in "${{!dlrun_hosts[@]}}"; do
+    [ "${{dlrun_hosts[dlrun_at]%%.*}}" != "${{dlrun_host%%.*}}" ] || dlrun_rank=$dlrun_at
+done
+[ -n "$dlrun_rank" ] || dlrun_rank=${{PBS_NODENUM:-0}}
+export DLRUN_NODE=${{dlrun_hosts[dlrun_rank]:-$dlrun_host}}
+# Where PBS starts one for each chunk, the first does it.
+mkdir -- "$dlrun_dir/rank.$dlrun_rank" 2> /dev/null || exit 0
+exec >> "$dlrun_output.$dlrun_rank.out" 2>&1
+over() {{ echo "$1" > "$dlrun_dir/code.part.$dlrun_rank" && mv -- "$dlrun_dir/code.part.$dlrun_rank" "$dlrun_dir/code.$dlrun_rank"; exit "$1"; }}
+refuse() {{ echo "dlrun: error: $2" >&2; over "$1"; }}
+cd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}
+{env_file}
+dlrun_child=
+for dlrun_signal in TERM INT HUP QUIT USR1 USR2; do
+    trap "[ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
+done
+"$@" &
+dlrun_child=$!
+while wait "$dlrun_child"; dlrun_code=$?; [ "$dlrun_code" -gt 128 ] && kill -0 "$dlrun_child" 2> /dev/null; do :; done
+over "$dlrun_code""#
+    )
+}

@@ -1,0 +1,142 @@
+//! A plan's resources as options of Torque's `qsub`.
+//!
+//! Torque takes the first of two lines for one resource, so each stands once. What was tried is of 6.1.3 with pbs_sched.
+
+use crate::job::{DependencyKind, JobId, Mail};
+use crate::plan::{Plan, PlannedDependency, PlannedResources};
+use crate::scheduler::pbs::options::{Flag, clock, mail_letters, names, times_and_mail, variables};
+
+/// The options of a plan as they stand behind `#PBS `, one each.
+#[must_use]
+pub fn directives(plan: &Plan) -> Vec<String> {
+    let mut flags = vec![Flag::with("-S", "/bin/bash")];
+    flags.extend(requested(plan));
+    flags.extend(variables(plan, &[]));
+    // The script writes its output itself. What the scheduler says of the job goes beside it, in NAME.oID.
+    flags.push(Flag::with("-j", "oe"));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-/@,=".contains(c);
+    if plan.workdir.chars().all(is_plain) {
+        flags.push(Flag::with("-o", format!("{}/", plan.workdir.trim_end_matches('/'))));
+    }
+    let mut lines: Vec<String> = flags.iter().map(Flag::line).collect();
+    lines.extend(plan.directives.iter().cloned());
+    lines
+}
+
+/// The options that say what the job needs. They go on the command line as well, so that what a site's `qsub` wrapper or
+/// a filter makes of the script does not count.
+pub(super) fn requested(plan: &Plan) -> Vec<Flag> {
+    let resources = &plan.resources;
+    let mut flags = names(plan);
+    flags.push(Flag::resource("nodes", nodes(resources)));
+    flags.extend(resources.walltime.map(|walltime| Flag::resource("walltime", clock(walltime))));
+    flags.extend(memory(resources));
+    flags.extend(moab(resources));
+    if resources.exclusive {
+        // pbs_sched obeys `-n` and passes over the resource, Moab and Maui the other way round.
+        flags.push(Flag::alone("-n"));
+        flags.push(Flag::resource("naccesspolicy", "singlejob"));
+    }
+    flags.extend(array(resources).map(|indexes| Flag::with("-t", indexes)));
+    flags.extend(depends(resources).map(|depend| Flag::with("-W", format!("depend={depend}"))));
+    flags.extend(times_and_mail(plan, |mail: &Mail| mail_letters(mail, "af")));
+    flags
+}
+
+/// `2:ppn=8:gpus=2:fast`, or `n1:ppn=8+n2:ppn=8` where nodes are named. `ppn` are the CPUs of all tasks of a node; `procs`
+/// beside it would be refused.
+fn nodes(resources: &PlannedResources) -> String {
+    let mut each = String::new();
+    let cpus = u64::from(resources.tasks_per_node) * u64::from(resources.cpus_per_task.unwrap_or(1));
+    if cpus > 1 || resources.cpus_per_task.is_some() {
+        each.push_str(&format!(":ppn={cpus}"));
+    }
+    if let Some(gpus) = &resources.gpus_per_node {
+        let count = gpus.rsplit_once(':').map_or(gpus.as_str(), |(_, count)| count);
+        each.push_str(&format!(":gpus={count}"));
+    }
+    if let Some(properties) = &resources.constraint {
+        each.push_str(&format!(":{properties}"));
+    }
+    match &resources.nodelist {
+        Some(list) => {
+            let one = |host: &str| format!("{host}{each}");
+            list.split([',', '+']).map(one).collect::<Vec<_>>().join("+")
+        }
+        None => format!("{}{each}", resources.nodes),
+    }
+}
+
+/// `mem` is for the whole job, so a node's share is taken as often as there are nodes; `pmem` is for one process. Not
+/// `pvmem`: it limits the address space, of which a program that uses GPUs reserves far more than it has memory.
+fn memory(resources: &PlannedResources) -> Option<Flag> {
+    let whole = resources.memory.map(|memory| {
+        Flag::resource("mem", format!("{}mb", memory.mebibytes_up() * u64::from(resources.nodes)))
+    });
+    whole.or_else(|| {
+        resources.memory_per_cpu.map(|memory| Flag::resource("pmem", format!("{}mb", memory.mebibytes_up())))
+    })
+}
+
+/// What only Moab and Maui obey: QOS, reservation, and licences as generic resources (`matlab:2%tape:1`). pbs_sched passes
+/// over them.
+fn moab(resources: &PlannedResources) -> Vec<Flag> {
+    let mut flags = Vec::new();
+    flags.extend(resources.qos.as_ref().map(|qos| Flag::resource("qos", qos)));
+    flags.extend(resources.reservation.as_ref().map(|reservation| Flag::resource("advres", reservation)));
+    let licenses: Vec<String> =
+        resources.licenses.iter().map(|(name, count)| format!("{name}:{count}")).collect();
+    if !licenses.is_empty() {
+        flags.push(Flag::resource("gres", licenses.join("%")));
+    }
+    flags
+}
+
+/// `-t` knows lists and ranges, and no steps: `1-9:2` is a bad request.
+fn array(resources: &PlannedResources) -> Option<String> {
+    let array = resources.array.as_ref()?;
+    let mut parts = Vec::new();
+    for range in array.ranges() {
+        if range.step == 1 && range.first < range.last {
+            parts.push(format!("{}-{}", range.first, range.last));
+        } else {
+            parts.extend(range.indexes().map(|index| index.to_string()));
+        }
+    }
+    let limit = array.limit.map(|limit| format!("%{limit}")).unwrap_or_default();
+    Some(format!("{}{limit}", parts.join(",")))
+}
+
+/// All conditions must hold. An array is waited for by words of its own.
+fn depends(resources: &PlannedResources) -> Option<String> {
+    let mut all = Vec::new();
+    for PlannedDependency { kind, job_ids } in &resources.depends {
+        let (arrays, jobs): (Vec<&JobId>, Vec<&JobId>) = job_ids.iter().partition(|id| id.0.contains("[]"));
+        for (word, ids) in [(job_word(*kind), jobs), (array_word(*kind), arrays)] {
+            if !ids.is_empty() {
+                let ids: Vec<&str> = ids.into_iter().map(|id| id.0.as_str()).collect();
+                all.push(format!("{word}:{}", ids.join(":")));
+            }
+        }
+    }
+    (!all.is_empty()).then(|| all.join(","))
+}
+
+/// `aftercorr` is refused before it comes here.
+fn job_word(kind: DependencyKind) -> &'static str {
+    match kind {
+        DependencyKind::After => "after",
+        DependencyKind::AfterAny => "afterany",
+        DependencyKind::AfterOk | DependencyKind::AfterCorr => "afterok",
+        DependencyKind::AfterNotOk => "afternotok",
+    }
+}
+
+fn array_word(kind: DependencyKind) -> &'static str {
+    match kind {
+        DependencyKind::After => "afterstartarray",
+        DependencyKind::AfterAny => "afteranyarray",
+        DependencyKind::AfterOk | DependencyKind::AfterCorr => "afterokarray",
+        DependencyKind::AfterNotOk => "afternotokarray",
+    }
+}

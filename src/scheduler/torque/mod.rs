@@ -1,0 +1,5 @@
+//! Torque through its commands.
+
+mod directives;
+
+pub use directives::directives;
