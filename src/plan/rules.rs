@@ -223,9 +223,10 @@ impl Known<'_> {
             )
         };
         match subject {
-            Subject::Site => {
-                one(self.resolver.settings.tables().site.as_deref(), "the configuration has no `[site] name`")
-            }
+            Subject::Site => one(
+                self.resolver.settings.tables().site.as_ref().map(|(name, _)| &name[..]),
+                "the configuration has no `[site] name`",
+            ),
             Subject::Queue => one(self.queue, "the job names no queue"),
             Subject::Framework => in_job(&framework.name),
             Subject::Version => {
@@ -257,4 +258,155 @@ fn accelerators(gpus: Option<&str>) -> Vec<String> {
     let Some(gpus) = gpus else { return vec!["none".to_owned()] };
     let kind = gpus.rsplit_once(':').map(|(kind, _)| kind.to_ascii_lowercase());
     std::iter::once("nvidia".to_owned()).chain(kind).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use crate::config::{Defaults, Fragment, Settings};
+    use crate::plan::{Plan, SchedulerFacts, SiteFacts, resolve};
+    use crate::site::{Queue, SiteModel};
+
+    use super::*;
+
+    fn facts() -> SiteFacts {
+        let queue = Queue { name: "batch".into(), is_default: true, ..Queue::default() };
+        let site = SiteModel {
+            format: SiteModel::FORMAT,
+            scheduler: SchedulerKind::Slurm,
+            version: None,
+            asked_at_ms: 0,
+            accounting: None,
+            max_array_index: None,
+            queues: vec![queue],
+            nodes: Vec::new(),
+            licenses: Vec::new(),
+        };
+        let slurm = SchedulerFacts {
+            kind: SchedulerKind::Slurm,
+            command: "/usr/bin/sbatch".into(),
+            environment: Vec::new(),
+        };
+        SiteFacts {
+            job_file: "/home/u/job.toml".into(),
+            workdir: "/home/u".into(),
+            script: None,
+            env_file: None,
+            schedulers: vec![slurm],
+            site: Some(site),
+            targets: BTreeMap::new(),
+            image: None,
+            container_runtime: None,
+            python: None,
+            cpus: None,
+            dlrun: "/usr/bin/dlrun".into(),
+        }
+    }
+
+    fn plan(configuration: &str, job: &str) -> Plan {
+        let fragment = Fragment::from_toml(Path::new("/etc/dlrun/dlrun.toml"), configuration);
+        assert!(fragment.errors.is_empty() && fragment.unknown.is_empty(), "{fragment:#?}");
+        let defaults = Defaults { state_dir: Some("/s".into()) };
+        let settings = Settings::merge(&defaults, &[fragment]).expect("settings");
+        let spec = crate::job::parse(&format!("[run]\ncommand = [\"true\"]\n{job}")).expect("a job file");
+        resolve(&spec, &settings, &facts()).expect("a plan")
+    }
+
+    const JOB: &str = "[framework]\nname = \"PyTorch\"\nversion = \"2.1\"\ncompiler = \"inductor\"\n[resources]\ngpus_per_node = \"v100:2\"\n[storage]\nprefer = \"ssd\"\n";
+    const SITE: &str = "[site]\nname = \"iris\"\n[storage.s]\npath = \"/s\"\nclass = \"ssd\"\n";
+
+    /// Whether a rule with these conditions holds for [`JOB`], and why not.
+    fn holds(when: &str) -> Result<(), String> {
+        let plan = plan(&format!("{SITE}[[rules]]\nname = \"r\"\nwhen = {{ {when} }}\n"), JOB);
+        let rules = plan.decisions.iter().find(|decision| decision.what == "rules").expect("they are told");
+        match &rules.rejected[..] {
+            [] => Ok(()),
+            [rejected] => Err(rejected.why.clone()),
+            _ => panic!("{rules:?}"),
+        }
+    }
+
+    /// Each condition that holds for [`JOB`], and one that does not with its reason.
+    const CONDITIONS: [(&str, &str, &str); 8] = [
+        ("site = \"iris\"", "site = \"lumi\"", "site is iris, not lumi"),
+        ("queue = [\"x\", \"batch\"]", "queue = \"batc\"", "queue is batch, not batc"),
+        (
+            "framework = \"pytorch\"",
+            "framework = [\"keras\", \"torch\"]",
+            "framework is pytorch, not keras or torch",
+        ),
+        ("version = \">=2, <2.2\"", "version = \"2.10\"", "version is 2.1, not 2.10"),
+        ("compiler = \"Inductor\"", "compiler = \"xla\"", "compiler is inductor, not xla"),
+        ("accelerator = \"V100\"", "accelerator = \"none\"", "accelerator is nvidia and v100, not none"),
+        ("storage = \"ssd\"", "storage = \"high\"", "storage is ssd, not high"),
+        ("scheduler = \"slurm\"", "scheduler = \"torque\"", "scheduler is slurm, not torque"),
+    ];
+
+    #[test]
+    fn each_condition_is_held_against_its_subject() {
+        for (good, bad, why) in CONDITIONS {
+            assert_eq!(holds(good), Ok(()), "{good}");
+            assert_eq!(holds(bad), Err(format!("{why} (/etc/dlrun/dlrun.toml:6)")), "{bad}");
+        }
+        assert_eq!(holds("accelerator = \"nvidia\""), Ok(()));
+        assert_eq!(holds(""), Ok(()));
+    }
+
+    #[test]
+    fn what_is_not_known_meets_no_condition() {
+        for (when, job, why) in [
+            ("framework = \"x\"", "", "the job file does not say `framework.name`"),
+            ("version = \"*\"", "", "the job file does not say `framework.version`"),
+            (
+                "version = \"*\"",
+                "[framework]\nversion = \"2.1rc1\"\n",
+                "`framework.version` cannot be compared",
+            ),
+            (
+                "compiler = \"none\"",
+                "[framework]\ncompiler = \"auto\"\n",
+                "does not say `framework.compiler`",
+            ),
+            ("storage = \"ssd\"", "", "no storage is chosen"),
+            ("site = \"iris\"", "", "the configuration has no `[site] name`"),
+        ] {
+            let plan = plan(&format!("[[rules]]\nname = \"r\"\nwhen = {{ {when} }}\n"), job);
+            let rules =
+                plan.decisions.iter().find(|decision| decision.what == "rules").expect("they are told");
+            assert!(rules.rejected[0].why.contains(why), "{when}: {rules:?}");
+        }
+    }
+
+    #[test]
+    fn storage_is_chosen_without_a_preference_where_a_rule_goes_by_it() {
+        let two = format!("{SITE}[storage.t]\npath = \"/t\"\nclass = \"common\"\n");
+        assert_eq!(plan(&two, "").storage, None);
+        let ruled = plan(
+            &format!(
+                "{two}[[rules]]\nname = \"r\"\nwhen = {{ storage = \"common\" }}\nset = {{ env = {{ A = \"1\" }} }}\n"
+            ),
+            "",
+        );
+        assert_eq!(ruled.storage.map(|storage| storage.name).as_deref(), Some("t"));
+        assert_eq!(ruled.env.len(), 1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_rule_holds_where_all_of_its_conditions_do(chosen in proptest::collection::vec(proptest::option::of(any::<bool>()), 8)) {
+            let when: Vec<&str> = CONDITIONS
+                .iter()
+                .zip(&chosen)
+                .filter_map(|((good, bad, _), good_one)| good_one.map(|good_one| if good_one { *good } else { *bad }))
+                .collect();
+            let all = chosen.iter().flatten().all(|good_one| *good_one);
+            prop_assert_eq!(holds(&when.join(", ")).is_ok(), all);
+        }
+    }
 }

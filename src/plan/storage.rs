@@ -84,3 +84,47 @@ fn fit(class: StorageClass, preferred: Option<StorageClass>) -> &'static str {
         None => "it is the slowest",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::Origin;
+
+    const CLASSES: [StorageClass; 4] =
+        [StorageClass::Common, StorageClass::High, StorageClass::Ssd, StorageClass::UltraHigh];
+
+    fn table(class: StorageClass) -> StorageTable {
+        let (name, path) = (class.as_str().to_owned(), "/x".to_owned());
+        StorageTable { name, origin: Origin::Default, path, class, queues: Vec::new() }
+    }
+
+    fn class() -> impl Strategy<Value = StorageClass> {
+        (0..CLASSES.len()).prop_map(|at| CLASSES[at])
+    }
+
+    proptest! {
+        #[test]
+        fn the_nearest_slower_class_stands_in_and_else_the_slowest(
+            there in proptest::collection::vec(class(), 0..6),
+            preferred in proptest::option::of(class()),
+        ) {
+            let tables: Vec<StorageTable> = there.iter().map(|class| table(*class)).collect();
+            let chosen = choose(&tables.iter().collect::<Vec<_>>(), preferred).map(|table| table.class);
+            let mut sorted = there;
+            sorted.sort();
+            let slower = preferred.and_then(|wanted| sorted.iter().rev().find(|class| **class <= wanted));
+            prop_assert_eq!(chosen, slower.or(sorted.first()).copied());
+        }
+    }
+
+    #[test]
+    fn of_one_class_the_first_is_taken() {
+        let (first, second) =
+            (table(StorageClass::Ssd), StorageTable { name: "b".into(), ..table(StorageClass::Ssd) });
+        let chosen = choose(&[&first, &second], Some(StorageClass::UltraHigh)).expect("one");
+        assert_eq!(chosen.name, "ssd");
+        assert_eq!(choose(&[], Some(StorageClass::Ssd)), None);
+    }
+}

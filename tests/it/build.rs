@@ -103,6 +103,23 @@ fn two_jobs_at_the_same_time_build_once() {
 }
 
 #[test]
+fn source_that_changed_after_it_was_built_is_told() {
+    let env = TestEnv::new();
+    let source = env.write("source/file", "x\n");
+    let read = "cat \"$DLRUN_BUILD_DIR/file\"";
+    for change in [false, false, true] {
+        if change {
+            let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+            let file = fs::File::options().write(true).open(&source).expect("ours");
+            file.set_modified(later).expect("ours");
+        }
+        let (code, output) = ran(&env, "source = \"source\"\n", read);
+        assert_eq!(code, 0, "{output}");
+        assert_eq!(output.contains("was changed after it was built; remove "), change, "{output}");
+    }
+}
+
+#[test]
 fn build_that_fails_ends_the_job_and_the_next_begins_anew() {
     let env = TestEnv::new();
     env.write("source/file", "x\n");

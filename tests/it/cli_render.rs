@@ -168,3 +168,47 @@ fn rendered_script_through_sbatch_is_found_by_its_job_and_requeues_into_the_same
     let run = env.only_run_dir();
     assert!(run.join("0.0/end.json").exists() && run.join("0.1/end.json").exists());
 }
+
+#[test]
+fn script_with_steps_storage_and_a_build() {
+    let env = TestEnv::new();
+    let _ = env.fake_slurm();
+    crate::rules::configure(
+        &env,
+        r#"
+[storage.scratch]
+path = "/scratch/$USER/it's"
+class = "ssd"
+[house]
+prologue = [["/usr/local/sbin/check-node"]]
+[[rules]]
+name = "cache"
+when = { framework = "tensorflow", storage = "ssd" }
+set = { env = { TF_XLA_FLAGS = "--tf_xla_auto_jit=2" }, modules = ["tools/io"], prologue = [["mkdir", "-p", "it's $(id)"]], epilogue = [["rm", "-rf", "cache"]], directives = ["--comment=cache"] }
+"#,
+    );
+    let file = env.write(
+        "built.toml",
+        r#"
+[run]
+command = ["./train"]
+[framework]
+name = "tensorflow"
+[storage]
+prefer = "ssd"
+[build]
+source = "https://example.org/train-1.2.tar.gz"
+command = "make -j{{parallelism}} 'CFLAGS=-O2'"
+parallelism = 4
+"#,
+    );
+    env.program("train", "");
+    let script = render(&env, &file, &[]);
+    // The name of the build's directory is made of texts that this test gives, but for the path of the job.
+    let dir =
+        script.lines().find_map(|line| line.strip_prefix("export DLRUN_BUILD_DIR='")?.strip_suffix('\''));
+    let hash =
+        Path::new(dir.expect("it has one")).file_name().expect("a name").to_string_lossy().into_owned();
+    assert_eq!(hash.len(), 64);
+    insta::assert_snapshot!("slurm-built", redacted(&env, &script));
+}

@@ -1,16 +1,21 @@
-//! `dlrun config show`: every setting, its value and where the value comes from.
+//! `dlrun config show`: every setting, its value and where the value comes from; then the site's tables.
 
 use serde_json::{Value, json};
 
 use crate::cli::error::Error;
 use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
-use crate::config::Setting;
+use crate::config::{Origin, Setting};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session) -> Result<u8, Error> {
     let settings = session.settings.all();
-    let value = json!({ "settings": settings.iter().map(to_json).collect::<Vec<_>>() });
+    let entries = session.settings.tables().entries();
+    let to_entry = |(name, origin): &(String, &Origin)| json!({ "name": name, "origin": origin, "from": origin.to_string() });
+    let value = json!({
+        "settings": settings.iter().map(to_json).collect::<Vec<_>>(),
+        "tables": entries.iter().map(to_entry).collect::<Vec<_>>(),
+    });
     let mut table = table();
     table.set_header(["SETTING", "VALUE", "FROM", "WHAT IT IS"]);
     for setting in settings {
@@ -21,7 +26,16 @@ pub(crate) fn run(session: &Session) -> Result<u8, Error> {
             setting.key.about.to_owned(),
         ]);
     }
-    session.output.result("config", &value, &rendered(table))?;
+    let mut text = rendered(table);
+    if !entries.is_empty() {
+        let mut table = self::table();
+        table.set_header(["TABLE", "FROM"]);
+        for (name, origin) in entries {
+            table.add_row([name, origin.to_string()]);
+        }
+        text.push_str(&rendered(table));
+    }
+    session.output.result("config", &value, &text)?;
     Ok(0)
 }
 

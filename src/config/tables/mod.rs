@@ -26,7 +26,7 @@ pub enum Owner {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tables {
     /// `[site] name`, which rules may go by.
-    pub site: Option<String>,
+    pub site: Option<(String, Origin)>,
     /// `[[rules]]`, in their order.
     pub rules: Vec<Rule>,
     /// `[storage.NAME]`.
@@ -201,6 +201,18 @@ pub struct QueueTable {
 }
 
 impl Tables {
+    /// Every entry by its name in the file, with its place, in the order of the fields.
+    #[must_use]
+    pub fn entries(&self) -> Vec<(String, &Origin)> {
+        let site = self.site.iter().map(|(name, origin)| (format!("site {name}"), origin));
+        let rules = self.rules.iter().map(|rule| (format!("rules {}", rule.name), &rule.origin));
+        let storage = self.storage.iter().map(|table| (format!("storage.{}", table.name), &table.origin));
+        let gpus = self.gpus.iter().map(|table| (format!("gpus.{}", table.kind), &table.origin));
+        let queues = self.queues.iter().map(|table| (format!("queues.{}", table.name), &table.origin));
+        let house = self.house.entries();
+        site.chain(rules).chain(storage).chain(gpus).chain(house).chain(queues).collect()
+    }
+
     /// Marks everything as the user's own.
     pub(super) fn give_to_user(&mut self) {
         self.rules.iter_mut().for_each(|rule| rule.owner = Owner::User);
@@ -224,6 +236,14 @@ impl Tables {
 }
 
 impl House {
+    fn entries(&self) -> impl Iterator<Item = (String, &Origin)> {
+        let cores = self.cores_per_gpu.iter().map(|(_, origin)| ("house.cores_per_gpu".to_owned(), origin));
+        let forbid = self.forbid.iter().map(|rule| (format!("house.forbid {}", rule.key), &rule.origin));
+        let require = self.require.iter().map(|rule| (format!("house.require {}", rule.key), &rule.origin));
+        let prologue = self.prologue.iter().map(|(_, origin)| ("house.prologue".to_owned(), origin));
+        cores.chain(forbid).chain(require).chain(prologue)
+    }
+
     fn lay_over(&mut self, later: &Self, owner: Owner) {
         match owner {
             Owner::Site => {
@@ -326,7 +346,7 @@ accounts = ["p1"]
     #[test]
     fn every_table_is_read_with_its_place() {
         let tables = merged(&[read("/etc/dlrun/dlrun.toml", SITE)]);
-        assert_eq!(tables.site.as_deref(), Some("iris"));
+        assert_eq!(tables.site.as_ref().map(|(name, _)| &name[..]), Some("iris"));
         let [xla, always] = &tables.rules[..] else { panic!("{tables:#?}") };
         assert_eq!((xla.name.as_str(), xla.origin.to_string().as_str()), ("xla", "/etc/dlrun/dlrun.toml:5"));
         let subjects: Vec<_> = xla.when.iter().map(|condition| condition.subject).collect();
@@ -360,7 +380,7 @@ accounts = ["p1"]
         let forbidden: Vec<_> =
             tables.house.forbid.iter().map(|rule| (rule.key, rule.reason.is_some())).collect();
         assert_eq!(forbidden, [("memory", false), ("nodelist", false)]);
-        assert_eq!(tables.site.as_deref(), Some("iris"));
+        assert_eq!(tables.site.map(|(_, origin)| origin.to_string()).as_deref(), Some("/a.toml:3"));
     }
 
     #[test]

@@ -97,11 +97,11 @@ impl Reader<'_> {
         }
     }
 
-    fn site(&mut self, table: &DeTable<'_>) -> Option<String> {
+    fn site(&mut self, table: &DeTable<'_>) -> Option<(String, Origin)> {
         let mut fields = Fields::new("site.", table, &[], self.problems);
         let name = fields.parsed("name", |text| name_problem(text).map_or_else(|| Ok(text.to_owned()), Err));
         fields.finish();
-        name.map(|name| name.value)
+        name.map(|name| (name.value, self.origin(name.span.start)))
     }
 
     fn rules(&mut self, rules: &mut Vec<Rule>, list: &[Spanned<DeValue<'_>>]) {

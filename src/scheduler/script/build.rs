@@ -46,6 +46,7 @@ fetch() {
     fi
     attend "$DLRUN_BUILD_DIR" "${quiet[@]}" submodule --quiet update --init --recursive
 }
+tell_changes() { :; }
 "#;
 
 const CHECKED: &str = r#"checked() { # a file has the checksum of the job file, and an archive is unpacked beside itself
@@ -86,6 +87,7 @@ fetch() {
     fi
     checked
 }
+tell_changes() { :; }
 "#;
 
 const PATH: &str = r#"have_tools() {
@@ -100,6 +102,10 @@ fetch() {
     else
         attend . cp -p -- "$dlrun_source" "$dlrun_file" && checked
     fi
+}
+tell_changes() { # other jobs may use what was built, so it stays as it is
+    [ -z "$(own find "$dlrun_source" -newer "$DLRUN_BUILD_DIR.done" -print -quit 2> /dev/null)" ] ||
+        echo "dlrun: warning: $dlrun_source was changed after it was built; remove $DLRUN_BUILD_DIR to build anew" >&2
 }
 "#;
 
@@ -182,6 +188,7 @@ wait_for_build() { # until it is built or the lock is free
 own mkdir -p "${DLRUN_BUILD_DIR%/*}" || give_up 73 "cannot make the directory ${DLRUN_BUILD_DIR%/*}"
 if built; then
     echo "dlrun: built already: $DLRUN_BUILD_DIR" >&2
+    tell_changes
 else
     have_tools
 fi

@@ -26,6 +26,7 @@ pub(super) fn before(script: &mut String, plan: &Plan) {
     if let Some(source) = &plan.build {
         build::build(script, source, plan.image.is_some());
     }
+    script.push_str("asked_to_end\n");
 }
 
 /// Steps after the command.

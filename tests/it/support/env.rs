@@ -34,6 +34,7 @@ const TOOLS: &[&str] = &[
     "dirname",
     "env",
     "false",
+    "find",
     "grep",
     "head",
     "kill",
