@@ -13,7 +13,9 @@ use super::output::Output;
 use crate::config::{Defaults, Fragment, Key, Origin, Settings};
 use crate::job::SchedulerKind;
 use crate::rundir::{RunDirError, StateDir};
-use crate::scheduler::{Scheduler, find::Qsubs, local::Local, openpbs::OpenPbs, slurm::Slurm};
+use crate::scheduler::{
+    Scheduler, find::Qsubs, local::Local, openpbs::OpenPbs, slurm::Slurm, torque::Torque,
+};
 
 const SITE_DIR: &str = "/etc/dlrun";
 /// Configuration files beyond this size are refused.
@@ -100,13 +102,12 @@ impl Session {
         match kind {
             SchedulerKind::Slurm => Ok(Box::new(self.slurm.clone())),
             SchedulerKind::OpenPbs => {
-                let bin_dir = self.qsubs.commands(kind)?;
-                Ok(Box::new(OpenPbs::new(bin_dir, self.settings.openpbs_timeout())))
+                let dir = self.qsubs.commands(kind)?;
+                Ok(Box::new(OpenPbs::new(dir, self.settings.openpbs_timeout())))
             }
             SchedulerKind::Torque => {
-                self.qsubs.commands(kind)?;
-                let message = format!("`{}` is not in this version of dlrun", kind.as_str());
-                Err(Error::new(Kind::Config, message))
+                let dir = self.qsubs.commands(kind)?;
+                Ok(Box::new(Torque::new(dir, self.settings.torque_timeout())))
             }
             SchedulerKind::Local | SchedulerKind::Auto => {
                 let settings = &self.settings;

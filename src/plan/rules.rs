@@ -303,6 +303,8 @@ mod tests {
             container_runtime: None,
             python: None,
             cpus: None,
+            mpirun: None,
+            passed_over: Vec::new(),
             dlrun: "/usr/bin/dlrun".into(),
         }
     }

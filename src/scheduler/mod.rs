@@ -12,7 +12,6 @@ pub mod script;
 pub mod seen;
 pub mod slurm;
 pub mod torque;
-mod xml;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,63 @@
+//! `qstat -x -t ID...`: one question for any number of jobs.
+//!
+//! Without `-t` the id of an array brings every job of the server (6.1.3). Of several ids the known ones are answered, each
+//! in an XML document of its own, and the exit code is 153 if one is unknown. Jobs that ended stay known for the server's
+//! `keep_completed` seconds.
+
+use super::answer::{Thing, read_text, read_xml};
+use super::{NAME, Torque, failed, states, unanswered, unreachable};
+use crate::command::Output;
+use crate::record::QueueEntry;
+use crate::scheduler::pbs::own::own_entries;
+use crate::scheduler::retry::patiently;
+use crate::scheduler::{Entries, JobRef, SchedulerError};
+
+/// Ids in one question: a command line takes 128 KiB and more.
+const IDS_AT_A_TIME: usize = 1000;
+
+/// `PBSE_UNKJOBID`, 15001, modulo 256.
+const UNKNOWN_ID: i32 = 153;
+
+pub(super) fn queue(torque: &Torque, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
+    let mut ids: Vec<&str> = jobs.iter().map(|job| job.job_id.0.as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut entries: Vec<QueueEntry> = Vec::new();
+    for some in ids.chunks(IDS_AT_A_TIME) {
+        entries.extend(things(torque, some)?.iter().filter_map(states::entry));
+    }
+    Ok(own_entries(jobs, &entries))
+}
+
+/// XML, and from a `qstat` that has none text.
+fn things(torque: &Torque, ids: &[&str]) -> Result<Vec<Thing>, SchedulerError> {
+    let output = ask(torque, &["-x", "-t"], ids)?;
+    if says_usage(&output) {
+        let output = ask(torque, &["-f", "-t"], ids)?;
+        return Ok(read_text(&understood(output)?));
+    }
+    Ok(read_xml(&understood(output)?))
+}
+
+fn ask(torque: &Torque, options: &[&str], ids: &[&str]) -> Result<Output, SchedulerError> {
+    let tool = torque.tool("qstat").args(options).args(ids);
+    let busy = |ran: &Result<Output, _>| ran.as_ref().is_ok_and(unanswered);
+    patiently(|| tool.run(), busy).map_err(failed("list jobs".to_owned()))
+}
+
+fn says_usage(output: &Output) -> bool {
+    !output.status.success() && output.stdout.is_empty() && output.stderr.contains("usage:")
+}
+
+/// The answer, where there is one. An unknown id is one.
+fn understood(output: Output) -> Result<String, SchedulerError> {
+    let no_contact = unreachable(&output) || unanswered(&output);
+    if output.status.success() || output.status.code() == Some(UNKNOWN_ID) && !no_contact {
+        return Ok(output.stdout);
+    }
+    Err(match output.require_success("qstat") {
+        Err(source) if no_contact => SchedulerError::Unreachable { scheduler: NAME, source },
+        Err(source) => failed("list jobs".to_owned())(source),
+        Ok(_) => unreachable!("the status was tested"),
+    })
+}
