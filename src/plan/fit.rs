@@ -39,10 +39,10 @@ impl Resolver<'_> {
             );
             self.notes.push(note);
         }
-        for misfit in site::check(&wanted, model, tables) {
-            let problem = self.problem_of(misfit);
-            self.problems.push(problem);
-        }
+        let misfits = site::check(&wanted, model, tables).into_iter();
+        let mut problems: Vec<Problem> = misfits.map(|misfit| self.problem_of(misfit)).collect();
+        problems.sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
+        self.problems.extend(problems);
         let last_index = resources.array.as_ref().map(crate::job::ArraySpec::last);
         self.notes.extend(site::remarks(&wanted, last_index, model));
     }

@@ -487,7 +487,7 @@ mod tests {
             .collect();
         assert_eq!(told[0].0, "\"48h\"");
         assert!(
-            told[0].1.starts_with("`resources.walltime`: 48h is more than queue `batch` allows"),
+            told[0].1.starts_with("`resources.walltime`: 48h (2 days) is more than queue `batch` allows"),
             "{told:?}"
         );
         assert_eq!(

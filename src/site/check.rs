@@ -8,6 +8,7 @@ use super::overlay::by_whom;
 use super::{NodeType, Queue, SiteModel, Wanted, constraint, node};
 use crate::config::QueueTable;
 use crate::diagnostic::nearest;
+use crate::units::Walltime;
 
 /// A contradiction between job and site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,9 +52,24 @@ impl<'a> Place<'a> {
         })
     }
 
+    /// ` in queue 'gpu'`, for the end of a sentence.
+    pub(super) fn within(&self) -> String {
+        self.0.map_or_else(|| " in all".to_owned(), |queue| format!(" in queue `{}`", queue.name))
+    }
+
     /// ` of queue 'gpu'`, for the middle of a sentence.
     pub(super) fn of(&self) -> String {
         self.0.map_or_else(|| " of the site".to_owned(), |queue| format!(" of queue `{}`", queue.name))
+    }
+}
+
+/// A time limit, in days too where it is long.
+fn shown_time(time: Walltime) -> String {
+    const DAY: u64 = 86_400;
+    if time.0 >= 2 * DAY && time.0.is_multiple_of(DAY) {
+        format!("{time} ({} days)", time.0 / DAY)
+    } else {
+        time.to_string()
     }
 }
 
@@ -163,7 +179,8 @@ fn limits(queue: &Queue, wanted: &Wanted<'_>, tables: &[QueueTable]) -> Vec<Misf
         && walltime > most
     {
         let by = by_whom(tables, queue, |table| table.max_walltime.is_some());
-        let message = format!("{walltime} is more than queue `{name}` allows; its limit is {most}{by}");
+        let (asked, most) = (shown_time(walltime), shown_time(most));
+        let message = format!("{asked} is more than queue `{name}` allows; its limit is {most}{by}");
         misfits.push(Misfit::new("walltime", message));
     }
     let nodes = wanted.nodes;
@@ -249,7 +266,7 @@ mod tests {
 
     use super::*;
     use crate::job::SchedulerKind;
-    use crate::units::{Bytes, Walltime};
+    use crate::units::Bytes;
 
     const HOUR: u64 = 3600;
 
@@ -330,7 +347,7 @@ mod tests {
             ),
             (
                 Wanted { walltime: Some(Walltime(400 * 24 * HOUR)), ..gpu },
-                &["walltime: 9600h", "queue `gpu`", "limit is 168h"],
+                &["walltime: 9600h (400 days)", "queue `gpu`", "limit is 168h (7 days)"],
             ),
             (
                 Wanted { walltime: Some(Walltime(49 * HOUR)), ..job },
@@ -344,10 +361,10 @@ mod tests {
                 Wanted { queue: Some("wide"), ..job },
                 &["nodes: ", "jobs of 2 nodes and more; this one asks for 1"],
             ),
-            (Wanted { nodes: 5, ..job }, &["nodes: 5 nodes are asked for; there are 4 of queue `cpu`"]),
+            (Wanted { nodes: 5, ..job }, &["nodes: 5 nodes are asked for; there are 4 in queue `cpu`"]),
             (
                 Wanted { queue: Some("wide"), nodes: 3, gpus_per_node: Some("1"), ..job },
-                &["nodes: 3 nodes", "only 2 of the 6 of queue `wide`"],
+                &["nodes: 3 nodes", "only 2 of the 6 in queue `wide`"],
             ),
             (
                 Wanted { tasks_per_node: 9, cpus_per_task: Some(2), ..gpu },
@@ -419,7 +436,7 @@ mod tests {
         let job = Wanted { account: Some("PROJ"), ..Wanted::default() };
         for wanted in [
             job,
-            Wanted { queue: Some("cpu,gpu"), gpus_per_node: Some("H100:8"), ..job },
+            Wanted { queue: Some("cpu,gpu"), gpus_per_node: Some("h100:8"), ..job },
             Wanted { queue: Some("gpu"), constraint: Some("h100&ib"), ..job },
             Wanted { queue: Some("wide"), nodes: 2, constraint: Some("[epyc|h100]"), ..job },
             Wanted { queue: Some("gpu"), qos: Some("long"), walltime: Some(Walltime(9999 * HOUR)), ..job },

@@ -34,12 +34,10 @@ fn lacks(node: &NodeType, wanted: &Wanted<'_>) -> Vec<Lack> {
     lacks
 }
 
-/// How many GPUs of a type a node has. GPUs whose type the scheduler does not know may be of any.
+/// How many GPUs of a type a node has. GPUs whose type the scheduler does not know may be of any. Slurm
+/// tells `v100` from `V100` (22.05).
 fn gpus_of(node: &NodeType, kind: Option<&str>) -> u64 {
-    let counts = node
-        .gpus
-        .iter()
-        .filter(|(has, _)| has.is_empty() || kind.is_none_or(|kind| has.eq_ignore_ascii_case(kind)));
+    let counts = node.gpus.iter().filter(|(has, _)| has.is_empty() || kind.is_none_or(|kind| has == kind));
     counts.map(|(_, count)| u64::from(*count)).sum()
 }
 
@@ -83,9 +81,9 @@ fn too_few(model: &SiteModel, place: &Place<'_>, wanted: &Wanted<'_>, fitting: u
     }
     let all: u64 = place.nodes(model).map(|node| u64::from(node.count)).sum();
     let has = if fitting == all {
-        format!("there are {all}{}", place.of())
+        format!("there are {all}{}", place.within())
     } else {
-        format!("only {fitting} of the {all}{} have what the job asks for", place.of())
+        format!("only {fitting} of the {all}{} have what the job asks for", place.within())
     };
     Some(Misfit::new("nodes", format!("{} nodes are asked for; {has}", wanted.nodes)))
 }

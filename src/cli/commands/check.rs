@@ -37,7 +37,8 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         vec![format!("{} is valid; it would go to {}", args.file.display(), plan.scheduler.as_str())];
     if !args.no_check {
         lines.extend(against_the_site(&job));
-        lines.extend(verdict.map(|verdict| format!("slurm says: {verdict}")));
+        let said = verdict.filter(|verdict| !verdict.is_empty());
+        lines.extend(said.map(|verdict| format!("slurm says: {verdict}")));
     }
     lines.extend(plan.notes.iter().map(|note| format!("note: {note}")));
     if environment_ready == Some(false) {
