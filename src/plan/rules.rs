@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     fn facts() -> SiteFacts {
-        let queue = Queue { name: "batch".into(), is_default: true, ..Queue::default() };
+        let queue = Queue { name: "batch".into(), is_default: true, is_up: true, ..Queue::default() };
         let site = SiteModel {
             format: SiteModel::FORMAT,
             scheduler: SchedulerKind::Slurm,

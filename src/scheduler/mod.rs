@@ -131,7 +131,7 @@ pub enum SchedulerError {
         left: Vec<JobId>,
         /// Why it did not take the next one.
         #[source]
-        source: Box<SchedulerError>,
+        source: Box<Self>,
     },
     /// It was asked to take a job and gave no clear answer: the job may be queued.
     #[error("{scheduler} gave no clear answer; the job may be queued all the same")]

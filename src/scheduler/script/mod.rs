@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use crate::job::SchedulerKind;
 use crate::plan::Plan;
 
-use super::{slurm, torque};
+use super::{openpbs, slurm, torque};
 
 /// `text` as one word of a POSIX shell: in single quotes, each single quote as `'\''`. NUL cannot occur in a job file.
 #[must_use]
@@ -70,7 +70,8 @@ fn directives(plan: &Plan) -> (&'static str, Vec<String>) {
     match plan.scheduler {
         SchedulerKind::Slurm => ("#SBATCH", slurm::directives(plan)),
         SchedulerKind::Torque => ("#PBS", torque::directives(plan)),
-        SchedulerKind::OpenPbs | SchedulerKind::Local | SchedulerKind::Auto => ("#", Vec::new()),
+        SchedulerKind::OpenPbs => ("#PBS", openpbs::directives(plan)),
+        SchedulerKind::Local | SchedulerKind::Auto => ("#", Vec::new()),
     }
 }
 

@@ -139,7 +139,7 @@ fn time_ms(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::{read_text, read_xml};
+    use crate::scheduler::torque::answer::{read_text, read_xml};
     use super::*;
 
     fn ended(exit_status: Option<&str>) -> (JobState, Option<ExitStatus>) {
