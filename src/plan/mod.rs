@@ -10,6 +10,7 @@ mod facts;
 mod fit;
 mod house;
 mod pass_through;
+mod pass_through_pbs;
 mod resolve;
 mod resources;
 mod rules;

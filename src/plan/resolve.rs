@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::facts::SiteFacts;
-use super::{Decision, Plan, Rejected, pass_through};
+use super::{Decision, Plan, Rejected, pass_through, pass_through_pbs};
 use crate::config::{Origin, Settings};
 use crate::diagnostic::Problem;
 use crate::job::{Command, JobSpec, Launcher, Located, SchedulerKind, name_problem};
@@ -277,7 +277,11 @@ impl<'a> Resolver<'a> {
     fn pass_through(&mut self, scheduler: SchedulerKind) {
         let section = &self.spec.scheduler;
         let options = section.directives.iter().chain(&section.arguments);
-        self.problems.extend(options.filter_map(pass_through::problem));
+        let problem = |option| match scheduler {
+            kind if kind.is_pbs() => pass_through_pbs::problem(option, kind),
+            _ => pass_through::problem(option),
+        };
+        self.problems.extend(options.filter_map(problem));
         if scheduler == SchedulerKind::Local
             && !(section.directives.is_empty() && section.arguments.is_empty())
         {

@@ -1,0 +1,139 @@
+//! Options of PBS's `qsub` that a job file hands through, and those that it must leave to dlrun.
+
+use crate::diagnostic::Problem;
+use crate::job::{Located, SchedulerKind};
+
+const OUTPUT: &str = "the output's place is dlrun's: `dlrun logs` shows it";
+const NO_WAIT: &str = "use `dlrun submit --wait`";
+
+/// Letters that the script or the command line already carries, or that take `qsub`'s answer away.
+const OWN_LETTERS: [(char, &str); 23] = [
+    ('N', "use `name`"),
+    ('o', OUTPUT),
+    ('e', OUTPUT),
+    ('j', OUTPUT),
+    ('k', OUTPUT),
+    ('R', OUTPUT),
+    ('d', "use `run.workdir`"),
+    ('w', "use `run.workdir`"),
+    ('D', "use `run.workdir`"),
+    ('S', "the script is for bash; use `run.command`"),
+    ('F', "use `run.command`"),
+    ('q', "use `resources.queue`"),
+    ('A', "use `resources.account`"),
+    ('a', "use `resources.begin`"),
+    ('m', "use `resources.mail`"),
+    ('M', "use `resources.mail`"),
+    ('t', "use `resources.array`"),
+    ('J', "use `resources.array`"),
+    ('v', "use `run.inherit` or `run.env`"),
+    ('V', "use `run.inherit`"),
+    ('I', "dlrun's jobs are not interactive"),
+    ('C', "the script's directives begin with `#PBS`"),
+    ('z', "dlrun reads the job's id"),
+];
+
+/// Letters of one dialect alone: `-n` is Torque's, OpenPBS's `-f` keeps `qsub` until the job ends.
+const OWN_LETTERS_OF: [(SchedulerKind, char, &str); 3] = [
+    (SchedulerKind::Torque, 'n', "use `resources.exclusive`"),
+    (SchedulerKind::Torque, 'x', "dlrun's jobs are not interactive"),
+    (SchedulerKind::OpenPbs, 'f', NO_WAIT),
+];
+
+/// Resources that keys of the job file stand for. One that stood twice would count once.
+const OWN_RESOURCES: [(&str, &str); 18] = [
+    ("nodes", "use `resources.nodes`"),
+    ("procs", "use `resources.nodes` and `resources.tasks_per_node`"),
+    ("select", "use `resources.nodes`"),
+    ("place", "use `resources.exclusive`"),
+    ("ncpus", "use `resources.cpus_per_task`"),
+    ("ppn", "use `resources.tasks_per_node`"),
+    ("mpiprocs", "use `resources.tasks_per_node`"),
+    ("ngpus", "use `resources.gpus_per_node`"),
+    ("gpus", "use `resources.gpus_per_node`"),
+    ("mem", "use `resources.memory`"),
+    ("pmem", "use `resources.memory_per_cpu`"),
+    ("walltime", "use `resources.walltime`"),
+    ("qos", "use `resources.qos`"),
+    ("advres", "use `resources.reservation`"),
+    ("host", "use `resources.nodelist`"),
+    ("feature", "use `resources.constraint`"),
+    ("naccesspolicy", "use `resources.exclusive`"),
+    ("gres", "use `resources.licenses`"),
+];
+
+/// Attributes of `-W` that are dlrun's, or that keep `qsub` until the job ends.
+const OWN_ATTRIBUTES: [(&str, &str); 2] = [("depend", "use `resources.depends`"), ("block", NO_WAIT)];
+
+/// Says what is wrong with handing `option` through; `None` where nothing is.
+pub(super) fn problem(option: &Located<String>, scheduler: SchedulerKind) -> Option<Problem> {
+    let text = &option.value;
+    let at = |message: String| Problem::at(option.span.clone(), message);
+    let mut letters = text.strip_prefix('-')?.chars();
+    let letter = letters.next()?;
+    let value = letters.as_str().trim_start();
+    let names = || value.split(',').map(|part| part.split(['=', ':']).next().unwrap_or_default().trim());
+    let own = |list: &[(&str, &'static str)]| {
+        names().find_map(|name| list.iter().find(|(known, _)| *known == name)).map(|(_, instead)| *instead)
+    };
+    if matches!(letter, 'l' | 'W') && value.is_empty() {
+        let problem = at(format!("`-{letter}` must stand in one text with its value"));
+        return Some(problem.hinted(format!("write \"-{letter} NAME=VALUE\"")));
+    }
+    let instead = match letter {
+        'l' => own(&OWN_RESOURCES),
+        'W' => own(&OWN_ATTRIBUTES),
+        letter => of_letter(letter, scheduler),
+    }?;
+    Some(at(format!("`{text}` is dlrun's own to write")).hinted(instead))
+}
+
+fn of_letter(letter: char, scheduler: SchedulerKind) -> Option<&'static str> {
+    let common = OWN_LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, instead)| *instead);
+    let of_one = OWN_LETTERS_OF.iter().find(|(kind, known, _)| *kind == scheduler && *known == letter);
+    common.or_else(|| of_one.map(|(_, _, instead)| *instead))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(option: &str, scheduler: SchedulerKind) -> Option<String> {
+        problem(&Located { value: option.to_owned(), span: 3..5 }, scheduler).map(|problem| problem.message)
+    }
+
+    #[test]
+    fn what_dlrun_writes_itself_is_refused_in_every_spelling() {
+        for option in [
+            "-N x",
+            "-Nx",
+            "-o /dev/null",
+            "-joe",
+            "-t 0-3",
+            "-l nodes=2",
+            "-lnodes=2:ppn=4",
+            "-l cput=1:00,walltime=2:00",
+            "-W depend=afterok:7",
+            "-W umask=022,depend=on:1",
+            "-v A=1",
+            "-I",
+        ] {
+            let why = refused(option, SchedulerKind::Torque);
+            assert!(why.is_some_and(|why| why.contains("dlrun's own")), "{option}");
+        }
+        assert!(refused("-l", SchedulerKind::Torque).is_some_and(|why| why.contains("one text")));
+        assert!(refused("-n", SchedulerKind::Torque).is_some());
+        assert!(refused("-f", SchedulerKind::OpenPbs).is_some());
+    }
+
+    #[test]
+    fn the_rest_is_handed_through() {
+        for option in
+            ["-h", "-p 10", "-r n", "-l cput=1:00:00", "-l vmem=4gb,software=x", "-W umask=022", "x"]
+        {
+            assert_eq!(refused(option, SchedulerKind::Torque), None, "{option}");
+        }
+        assert_eq!(refused("-n", SchedulerKind::OpenPbs), None);
+        assert_eq!(refused("-f", SchedulerKind::Torque), None);
+    }
+}
