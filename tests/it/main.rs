@@ -50,4 +50,5 @@ mod store;
 mod support;
 mod systemd;
 mod timing;
+mod torque;
 mod which_scheduler;

@@ -139,8 +139,8 @@ fn time_ms(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::scheduler::torque::answer::{read_text, read_xml};
     use super::*;
+    use crate::scheduler::torque::answer::{read_text, read_xml};
 
     fn ended(exit_status: Option<&str>) -> (JobState, Option<ExitStatus>) {
         let end = End::of(exit_status);
