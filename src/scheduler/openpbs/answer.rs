@@ -257,4 +257,57 @@ mod tests {
         assert_eq!(nodes("n1/0*2+n2/1").as_deref(), Some("n1,n2"));
         assert_eq!((nodes(""), nodes("()")), (None, None));
     }
+
+    const ARRAY: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/array-23.06.json");
+    const V20: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/qstat-20.0.json");
+    const V2022: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/qstat-2022.0.json");
+    const WALLTIME: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/walltime-23.06.json");
+
+    fn entry(text: &str, id: &str) -> QueueEntry {
+        Answer::read(text).get(id).unwrap_or_else(|| panic!("{id}")).entry.clone()
+    }
+
+    #[test]
+    fn recorded_answers_are_read() {
+        let running = entry(V20, "5512.hn1");
+        assert_eq!((running.state, &*running.raw_state, running.reason), (JobState::Running, "R", None));
+        assert_eq!((running.nodes.as_deref(), running.exit), (Some("khas024"), None));
+        let over = entry(V2022, "2154.edtb-01");
+        assert_eq!(
+            (over.state, &*over.raw_state, over.exit),
+            (JobState::Completed, "F", Some(ExitStatus::Code(0)))
+        );
+        assert_eq!((over.reason, over.submitted_at_ms, over.nodes), (None, None, None));
+        assert_eq!(entry(WALLTIME, "30.pbssrv").state, JobState::Timeout);
+        let array = entry(ARRAY, "10[].pbssrv");
+        assert_eq!((array.state, array.started_at_ms), (JobState::Running, Some(1_795_207_086_000)));
+        let second = entry(ARRAY, "10[2].pbssrv");
+        assert_eq!((second.state, second.elements), (JobState::Running, ArraySpec::parse("2").ok()));
+        let fourth = entry(ARRAY, "10[4].pbssrv");
+        assert_eq!((fourth.state, fourth.started_at_ms), (JobState::Pending, None));
+    }
+
+    #[test]
+    fn an_answer_that_is_damaged_loses_no_other_job() {
+        let damaged = V20.replace(
+            "\"Job_Name\": \"STDIN\"",
+            "\"Job_Name\": \"a\u{1}\nb\\x\", \"Job_Name\": 007, \"n\": nan",
+        );
+        assert_eq!(entry(&damaged, "5512.hn1"), entry(V20, "5512.hn1"));
+        let first_end = ARRAY.find("\"10[3].pbssrv\"").expect("it is there");
+        let cut = Answer::read(&ARRAY[..first_end + 60]);
+        assert_eq!(cut.get("10[2].pbssrv").map(|seen| seen.entry.state), Some(JobState::Running));
+        assert_eq!(cut.get("10[3].pbssrv"), None);
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn no_damage_makes_it_panic(at in 0..ARRAY.len(), length in 0..40_usize, text in "[\\x00-\\x7fé]{0,12}") {
+            let mut damaged = ARRAY.as_bytes().to_vec();
+            damaged.splice(at..(at + length).min(ARRAY.len()), text.bytes());
+            Answer::read(&String::from_utf8_lossy(&damaged));
+        }
+    }
 }

@@ -108,10 +108,13 @@ fn number(id: &str) -> &str {
     id.split(['.', '[']).next().unwrap_or_default()
 }
 
+/// What elements that wait have in common: state, reason, whether they are stuck.
+type Wait<'a> = (&'a str, Option<&'a str>, bool);
+
 /// Elements that wait for the same in one entry: an array may have thousands of them.
 fn together(entries: &[&QueueEntry]) -> Vec<QueueEntry> {
     let mut merged: Vec<QueueEntry> = Vec::new();
-    let mut waiting: BTreeMap<(&str, Option<&str>, bool), (usize, Vec<u32>)> = BTreeMap::new();
+    let mut waiting: BTreeMap<Wait<'_>, (usize, Vec<u32>)> = BTreeMap::new();
     for entry in entries {
         let Some(elements) = entry.elements.as_ref().filter(|_| entry.state == JobState::Pending) else {
             merged.push((*entry).clone());

@@ -167,4 +167,52 @@ mod tests {
             (Some(Walltime(1800)), Some(Walltime(90)), None)
         );
     }
+
+    const SERVER: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/server-23.06.json");
+    const QUEUES: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/queues-23.06.json");
+    const NODES: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/nodes-23.06.json");
+    const NODES_20: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/pbsnodes-20.0.json");
+
+    #[test]
+    fn a_site_is_described() {
+        let model = model(&json::read(SERVER), &json::read(QUEUES), &json::read(NODES), 7);
+        assert_eq!((model.version.as_deref(), model.asked_at_ms), (Some("23.06.06"), 7));
+        let queue = |name: &str| model.queues.iter().find(|queue| queue.name == name).expect("a queue");
+        let workq = queue("workq");
+        assert!(workq.is_default && workq.is_up && !queue("short").is_default && !queue("closed").is_up);
+        assert_eq!((workq.max_walltime, workq.default_walltime), (walltime("48:00:00"), walltime("1:00:00")));
+        assert_eq!(queue("private").max_walltime, None);
+        let expected = NodeType {
+            count: 2,
+            up: 2,
+            cpus: Some(8),
+            memory: Some(Bytes(16 << 30)),
+            gpus: vec![(String::new(), 2)],
+            features: vec!["arch=linux".into()],
+            ..NodeType::default()
+        };
+        assert_eq!(model.nodes, [expected]);
+    }
+
+    #[test]
+    fn nodes_that_are_away_are_counted_apart() {
+        let node = &json::read(NODES_20);
+        let (_, node) = &table(node, "nodes")[0];
+        let types = |state: &str| {
+            let Value::Object(mut members) = node.clone() else { panic!("a node") };
+            members.push(("state".to_owned(), Value::Text(state.to_owned())));
+            node_types(&[("a".to_owned(), node.clone()), ("b".to_owned(), Value::Object(members))])
+        };
+        for (state, up) in [("job-exclusive", 2), ("down,offline", 1), ("state-unknown,down", 1), ("free", 2)]
+        {
+            let types = types(state);
+            assert_eq!(
+                types.iter().map(|kind| (kind.count, kind.up)).collect::<Vec<_>>(),
+                [(2, up)],
+                "{state}"
+            );
+            assert_eq!((types[0].cpus, types[0].memory), (Some(48), Some(Bytes(394_875_440 << 10))));
+        }
+        assert_eq!(model(node, node, node, 0).nodes, []);
+    }
 }
