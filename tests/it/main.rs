@@ -37,6 +37,7 @@ mod local;
 mod monitor;
 mod node_kills;
 mod node_store;
+mod openpbs;
 mod protocol;
 mod pyenv;
 mod records;

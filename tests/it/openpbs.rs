@@ -1,0 +1,213 @@
+//! A job's way through OpenPBS's commands, which are fakes here.
+
+use std::path::Path;
+
+use crate::support::{Fake, TestEnv};
+
+const ID: &str = "4711.pbs";
+
+/// The commands of an OpenPBS that gives every job this id, and knows none.
+fn openpbs(env: &TestEnv, id: &str) -> Fake {
+    let _ = (env.fake("qstat").stdout("{}\n"), env.fake("qdel"), env.fake("pbsnodes"));
+    let answer = format!("case $1 in --version) echo 'pbs_version = 23.06.06' ;; *) echo '{id}' ;; esac");
+    env.fake("qsub").hook(&answer)
+}
+
+/// The arguments with which the job was handed over.
+fn submission(qsub: &Fake) -> Vec<String> {
+    let calls = qsub.calls().into_iter().map(|call| call.argv).filter(|argv| argv != &["--version"]);
+    let mut calls: Vec<Vec<String>> = calls.collect();
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    calls.remove(0)
+}
+
+/// The value behind `option`, of which there is one.
+fn value<'a>(argv: &'a [String], option: &str) -> &'a str {
+    let found: Vec<&str> =
+        argv.windows(2).filter(|pair| pair[0] == option).map(|pair| pair[1].as_str()).collect();
+    assert_eq!(found.len(), 1, "{option} in {argv:?}");
+    found[0]
+}
+
+fn submit(env: &TestEnv, file: &Path) -> serde_json::Value {
+    env.dlrun(["submit", "--json"]).arg(file).run().code(0).result()
+}
+
+/// `qstat`'s answer about one job that was submitted now.
+fn answer(id: &str, attributes: &str) -> String {
+    format!("{{\"Jobs\":{{\"{id}\":{{{attributes}}}}}}}\n")
+}
+
+#[test]
+fn what_is_asked_for_stands_on_the_command_line() {
+    let env = TestEnv::new();
+    let qsub = openpbs(&env, ID);
+    let resources = "inherit = [\"HOME\", \"NO_SUCH_VARIABLE\"]\nlauncher = \"each\"\n[resources]\nnodes = 2\ntasks_per_node = 2\ncpus_per_task = 4\ngpus_per_node = 2\nmemory = \"64GiB\"\nwalltime = \"36h\"\nqueue = \"gpu\"\naccount = \"p1\"\nexclusive = true\nconstraint = \"fast\"\nbegin = \"2030-01-31T08:00\"\nmail = { to = \"a@b.org\", on = [\"begin\", \"fail\"] }\nlicenses = { matlab = 2 }\n[scheduler]\narguments = [\"-p 5\", \"-h\"]\n";
+    let result = submit(&env, &env.job("true", resources));
+    assert_eq!((result["job_id"].as_str(), result["scheduler"].as_str()), (Some(ID), Some("openpbs")));
+    let argv = submission(&qsub);
+    let limits: Vec<&str> =
+        argv.windows(2).filter(|pair| pair[0] == "-l").map(|pair| pair[1].as_str()).collect();
+    let expected = [
+        "select=2:ncpus=8:mpiprocs=2:ompthreads=4:ngpus=2:mem=65536mb:fast=True",
+        "place=scatter:exclhost",
+        "walltime=36:00:00",
+        "matlab=2",
+    ];
+    assert_eq!(limits, expected);
+    for (option, expected) in [
+        ("-N", "job"),
+        ("-q", "gpu"),
+        ("-A", "p1"),
+        ("-a", "203001310800.00"),
+        ("-m", "ab"),
+        ("-M", "a@b.org"),
+        ("-p", "5"),
+        ("-j", "oe"),
+    ] {
+        assert_eq!(value(&argv, option), expected, "{option}");
+    }
+    let run = result["run_id"].as_str().expect("an id");
+    let mut variables: Vec<&str> = value(&argv, "-v").split(',').collect();
+    variables.sort_unstable();
+    assert_eq!(variables, [&*format!("DLRUN_RUN_ID={run}"), "HOME"], "what is not set is not handed over");
+    assert!(argv.contains(&"-h".to_owned()));
+    assert_eq!(argv.last().map(Path::new), Some(&*env.run_dir(run).join("job.sh")));
+    assert_eq!(value(&argv, "-o"), env.run_dir(run).join("scheduler.out").to_string_lossy());
+}
+
+#[test]
+fn an_array_is_one_job_with_an_output_for_each_element() {
+    let env = TestEnv::new();
+    let qsub = openpbs(&env, "10[].pbs");
+    let result = submit(&env, &env.job("true", "[resources]\narray = \"0-9:3%2\"\n"));
+    assert_eq!(result["job_id"].as_str(), Some("10[].pbs"));
+    let argv = submission(&qsub);
+    assert_eq!(value(&argv, "-J"), "0-9:3%2");
+    assert!(value(&argv, "-o").ends_with("/scheduler.^array_index^.out"));
+}
+
+#[test]
+fn a_job_inside_a_job_is_a_job_of_its_own() {
+    let mut env = TestEnv::new();
+    let qsub = openpbs(&env, ID);
+    for (name, value) in [
+        ("PBS_JOBID", "1.pbs"),
+        ("PBS_ARRAY_INDEX", "3"),
+        ("PBS_NODEFILE", "/x"),
+        ("PBS_DPREFIX", "#NO"),
+        ("SLURM_JOB_ID", "7"),
+        ("DLRUN_INSIDE", "x"),
+        ("NCPUS", "8"),
+        ("OMP_NUM_THREADS", "8"),
+        ("TMPDIR", "/var/tmp/pbs.1.pbs"),
+        ("PBS_SERVER", "other"),
+        ("MINE", "1"),
+    ] {
+        env.set(name, value);
+    }
+    submit(&env, &env.job("true", "inherit = \"all\"\n"));
+    let calls = qsub.calls();
+    let call = calls.iter().find(|call| call.argv != ["--version"]).expect("a submission");
+    for name in
+        ["PBS_JOBID", "PBS_ARRAY_INDEX", "PBS_NODEFILE", "PBS_DPREFIX", "SLURM_JOB_ID", "NCPUS", "TMPDIR"]
+    {
+        assert_eq!(call.variable(name), None, "{name}");
+    }
+    assert_eq!((call.variable("PBS_SERVER"), call.variable("MINE")), (Some("other"), Some("1")));
+    assert!(call.argv.contains(&"-V".to_owned()));
+    let warned = env.dlrun(["plan"]).arg(env.jobs().join("job.toml")).run().code(0).text();
+    assert!(
+        warned.contains("PBS_SERVER=other of your environment says which server gets the job"),
+        "{warned}"
+    );
+}
+
+#[test]
+fn states_come_from_one_question() {
+    let env = TestEnv::new();
+    openpbs(&env, ID);
+    let run = submit(&env, &env.job("true", ""))["run_id"].as_str().expect("an id").to_owned();
+    let qstat = env.fake("qstat");
+    for (attributes, state) in [
+        (r#""job_state":"Q","comment":"Can Never Run: Not enough total nodes available""#, "pending"),
+        (r#""job_state":"R","exec_host":"n1/0","stime":"Fri Nov 20 20:38:06 2026""#, "running"),
+        (r#""job_state":"F","exec_host":"n1/0","substate":93,"Exit_status":-29"#, "timeout"),
+    ] {
+        let qstat = env.fake("qstat").stdout(&answer(ID, attributes));
+        let before = qstat.calls().len();
+        let shown = env.show(&run);
+        assert_eq!(shown["status"]["state"], state, "{shown}");
+        let calls = qstat.calls();
+        assert_eq!(calls.len(), before + 1);
+        let call = calls.last().expect("a call");
+        assert_eq!(call.argv, ["-x", "-t", "-f", "-F", "json", ID]);
+        assert_eq!(call.variable("TZ"), Some("UTC0"));
+    }
+    assert_eq!(qstat.calls().len(), 3);
+}
+
+#[test]
+fn a_server_without_history_is_asked_again() {
+    let env = TestEnv::new();
+    openpbs(&env, ID);
+    let run = submit(&env, &env.job("true", ""))["run_id"].as_str().expect("an id").to_owned();
+    let text = answer(ID, r#""job_state":"Q""#);
+    let hook = format!(
+        "case $1 in -x) echo 'qstat: PBS is not configured to maintain job history {ID}' >&2; exit 36 ;; *) echo '{}' ;; esac",
+        text.trim()
+    );
+    let qstat = env.fake("qstat").stdout("").hook(&hook);
+    assert_eq!(env.state_of(&run), "pending");
+    assert_eq!(qstat.calls().len(), 2);
+}
+
+#[test]
+fn a_condition_on_a_job_that_is_gone_is_hopeless() {
+    let env = TestEnv::new();
+    openpbs(&env, ID);
+    let run = submit(&env, &env.job("true", ""))["run_id"].as_str().expect("an id").to_owned();
+    let held = answer(ID, r#""job_state":"H","Hold_Types":"s","substate":22,"depend":"afterok:9.pbs@pbs""#);
+    let hook = format!(
+        "for id; do :; done; case $id in {ID}) echo '{}' ;; *) echo 'qstat: Unknown Job Id 9.pbs' >&2; exit 153 ;; esac",
+        held.trim()
+    );
+    let qstat = env.fake("qstat").stdout("").hook(&hook);
+    let shown = env.show(&run);
+    assert_eq!(shown["status"]["state"], "pending");
+    assert_eq!(shown["status"]["reason"], "waits for afterok:9.pbs");
+    assert_eq!(qstat.calls().len(), 2);
+}
+
+#[test]
+fn refusals_and_silence_have_their_own_exit_codes() {
+    for (code, stderr, expected) in [
+        (170, "qsub: Unknown queue", 76),
+        (188, "qsub: Job violates queue and/or server resource limits", 76),
+        (162, "Connection refused\nqsub: cannot connect to server pbs (errno=15010)", 69),
+    ] {
+        let env = TestEnv::new();
+        let hook = format!(
+            "case $1 in --version) echo 'pbs_version = 23.06.06' ;; *) echo '{stderr}' >&2; exit {code} ;; esac"
+        );
+        env.fake("qsub").hook(&hook);
+        let told = env.dlrun(["submit"]).arg(env.job("true", "")).run().code(expected).stderr;
+        assert!(told.contains(stderr.lines().last().expect("words")), "{told}");
+    }
+}
+
+#[test]
+fn cancelling_what_is_gone_is_no_failure() {
+    for (code, stderr) in
+        [(0, ""), (35, "qdel: Job has finished 4711.pbs"), (153, "qdel: Unknown Job Id 4711.pbs")]
+    {
+        let env = TestEnv::new();
+        openpbs(&env, ID);
+        let run = submit(&env, &env.job("true", ""))["run_id"].as_str().expect("an id").to_owned();
+        let text = answer(ID, r#""job_state":"R","exec_host":"n1/0""#);
+        env.fake("qstat").stdout(&text);
+        let qdel = env.fake("qdel").stderr(stderr).code(code);
+        let _ = env.dlrun(["cancel", &run]).run().code(0);
+        assert_eq!(qdel.call().argv, [ID]);
+    }
+}
