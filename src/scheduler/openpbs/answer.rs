@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::ids;
 use super::json::{self, Value};
 use super::states::{self, Signs};
-use crate::job::{ArraySpec, JobId, JobState};
+use crate::job::{JobId, JobState};
 use crate::record::QueueEntry;
+use crate::scheduler::pbs::ids;
 
 /// Substate of a job that waits for others (`JOB_SUBSTATE_DEPNHOLD`).
 const DEPENDENCY_HOLD: i64 = 22;
@@ -14,9 +14,9 @@ const DEPENDENCY_HOLD: i64 = 22;
 /// A job, or an element of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// Its id, of an element that of its array.
-    pub(super) job: String,
-    /// What is said of it.
+    /// The array that it is an element of.
+    array: Option<String>,
+    /// What is said of it, under its own id.
     pub(super) entry: QueueEntry,
     /// What it is held for: kinds of conditions with a job each.
     held_for: Vec<(String, String)>,
@@ -37,13 +37,11 @@ impl Answer {
 
     /// Elements that wait say nothing of why: it is said of their array.
     fn tell_elements(&mut self) {
-        let arrays = self.0.values().filter(|seen| seen.entry.elements.is_none());
-        let arrays: BTreeMap<String, Seen> = arrays.map(|seen| (seen.job.clone(), seen.clone())).collect();
-        for seen in self.0.values_mut() {
-            let waits = seen.entry.elements.is_some() && seen.entry.state == JobState::Pending;
-            if let Some(array) =
-                arrays.get(&seen.job).filter(|array| waits && array.entry.state == JobState::Pending)
-            {
+        let waits = |seen: &&Seen| seen.entry.state == JobState::Pending;
+        let arrays = self.0.iter().filter(|(_, seen)| seen.array.is_none() && waits(seen));
+        let arrays: BTreeMap<String, Seen> = arrays.map(|(id, seen)| (id.clone(), seen.clone())).collect();
+        for seen in self.0.values_mut().filter(|seen| waits(&&**seen)) {
+            if let Some(array) = seen.array.as_ref().and_then(|array| arrays.get(array)) {
                 seen.entry.reason.clone_from(&array.entry.reason);
                 seen.entry.stuck = array.entry.stuck;
                 seen.held_for.clone_from(&array.held_for);
@@ -51,8 +49,9 @@ impl Answer {
         }
     }
 
-    pub(super) fn jobs(&self) -> impl Iterator<Item = &Seen> {
-        self.0.values()
+    /// The jobs and elements, each under its own id.
+    pub(super) fn into_entries(self) -> Vec<QueueEntry> {
+        self.0.into_values().map(|seen| seen.entry).collect()
     }
 
     /// A job by its id, with or without the server.
@@ -81,7 +80,6 @@ fn seen(id: &str, job: &Value) -> Seen {
     let substate = job.number("substate");
     let signs = Signs { letter: raw_state, substate, exit_status, started: has_run };
     let state = states::state(signs);
-    let element = ids::element(id);
     let time = |key: &str| job.text(key).and_then(states::time_ms);
     let depends = depends(job.text("depend").unwrap_or_default());
     let entry = QueueEntry {
@@ -94,12 +92,12 @@ fn seen(id: &str, job: &Value) -> Seen {
         ended_at_ms: time("obittime").or_else(|| history_ms(job)).filter(|_| state.is_final()),
         exit: states::exit(exit_status).filter(|_| state.is_final()),
         nodes: job.text("exec_vnode").or_else(|| job.text("exec_host")).and_then(nodes),
-        elements: element.as_ref().map(|(_, index)| ArraySpec::of(&[*index], None)),
+        elements: None,
         stuck: state == JobState::Pending && is_stuck(job, &depends),
     };
     let is_held = substate == Some(DEPENDENCY_HOLD);
     let held_for = if is_held { depends } else { Vec::new() };
-    Seen { job: element.map_or_else(|| id.to_owned(), |(array, _)| array), entry, held_for }
+    Seen { array: ids::element(id).map(|(array, _)| array), entry, held_for }
 }
 
 /// When a job went into the history: the end of one that never ran.
@@ -282,7 +280,7 @@ mod tests {
         let array = entry(ARRAY, "10[].pbssrv");
         assert_eq!((array.state, array.started_at_ms), (JobState::Running, Some(1_795_207_086_000)));
         let second = entry(ARRAY, "10[2].pbssrv");
-        assert_eq!((second.state, second.elements), (JobState::Running, ArraySpec::parse("2").ok()));
+        assert_eq!((second.state, second.nodes.as_deref()), (JobState::Running, Some("pbsn1")));
         let fourth = entry(ARRAY, "10[4].pbssrv");
         assert_eq!((fourth.state, fourth.started_at_ms), (JobState::Pending, None));
     }

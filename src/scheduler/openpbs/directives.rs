@@ -2,55 +2,43 @@
 
 use std::collections::BTreeMap;
 
-use crate::job::{IndexRange, Inherit, Mail, MailEvent};
+use crate::job::{IndexRange, Mail};
 use crate::plan::{Plan, PlannedResources};
-use crate::units::Walltime;
+use crate::scheduler::pbs::options::{Flag, clock, mail_letters, names, times_and_mail, variables};
 
-/// The options of a plan, one each, without `#PBS`. All text in them is from sets of characters that a directive line takes
-/// as they are (checked where the job file is read, and by the plan).
+/// The options of a plan as they stand behind `#PBS `, one each. All text in them is from sets of characters that a line
+/// takes as they are (checked where the job file is read, and by the plan).
 #[must_use]
 pub fn directives(plan: &Plan) -> Vec<String> {
-    let mut lines = vec!["-S /bin/bash".to_owned()];
-    lines.extend(requested(plan).into_iter().map(|(option, value)| format!("{option} {value}")));
-    // Only the command line adds the run's id to the names, so only a script that is handed over by hand needs the line.
-    match &plan.inherit {
-        Some(Inherit::All) => lines.push("-V".to_owned()),
-        Some(Inherit::Names(names)) if !names.is_empty() => lines.push(format!("-v {}", names.join(","))),
-        _ => {}
-    }
-    lines.push("-j oe".to_owned());
+    let mut flags = vec![Flag::with("-S", "/bin/bash")];
+    flags.extend(requested(plan));
+    flags.extend(variables(plan, &[]));
+    // The script writes its output itself. What the scheduler says of the job goes beside it, in NAME.oID.
+    flags.push(Flag::with("-j", "oe"));
+    let mut lines: Vec<String> = flags.iter().map(Flag::line).collect();
     lines.extend(plan.directives.iter().cloned());
     lines
 }
 
-/// The options that say what the job needs, each with its value. They go on the command line as well: what stands there
-/// beats `#PBS` lines, and a site's `default_qsub_arguments` beats neither.
-pub(super) fn requested(plan: &Plan) -> Vec<(&'static str, String)> {
+/// The options that say what the job needs. They go on the command line as well: what stands there beats `#PBS` lines,
+/// and the site's `default_qsub_arguments` beat neither.
+pub(super) fn requested(plan: &Plan) -> Vec<Flag> {
     let resources = &plan.resources;
-    let mut options = vec![("-N", plan.name.clone())];
-    let mut option =
-        |name: &'static str, value: Option<String>| options.extend(value.map(|value| (name, value)));
-    option("-l", Some(select(resources)));
-    option("-l", place(resources));
-    option("-l", resources.walltime.map(|walltime| format!("walltime={}", clock(walltime))));
-    for (name, count) in &resources.licenses {
-        option("-l", Some(format!("{name}={count}")));
-    }
-    // A reservation has a queue of its name.
-    option("-q", resources.reservation.clone().or_else(|| resources.queue.clone()));
-    option("-A", resources.account.clone());
-    option(
-        "-J",
-        resources.array.as_ref().and_then(|array| Some((array.single_range()?, array.limit))).map(indexes),
-    );
-    option("-W", depends(resources));
-    option("-a", resources.begin.map(begin));
-    option("-m", resources.mail.as_ref().map(mail_points));
-    option("-M", resources.mail.as_ref().and_then(|mail| mail.to.clone()));
-    options
+    let mut flags = names(plan);
+    // A reservation has a queue of its name, and the plan has no other queue beside it.
+    flags.extend(resources.reservation.clone().map(|queue| Flag::with("-q", queue)));
+    flags.push(Flag::resource("select", select(resources)));
+    flags.extend(place(resources).map(|place| Flag::resource("place", place)));
+    flags.extend(resources.walltime.map(|walltime| Flag::resource("walltime", clock(walltime))));
+    flags.extend(resources.licenses.iter().map(|(name, count)| Flag::resource(name, count)));
+    let array = resources.array.as_ref().and_then(|array| Some((array.single_range()?, array.limit)));
+    flags.extend(array.map(|array| Flag::with("-J", indexes(array))));
+    flags.extend(depends(resources).map(|depend| Flag::with("-W", format!("depend={depend}"))));
+    flags.extend(times_and_mail(plan, |mail: &Mail| mail_letters(mail, "a")));
+    flags
 }
 
-/// `select=2:ncpus=8:mpiprocs=4:ngpus=2:mem=65536mb`: a chunk is what the job gets on one node, so there are as many as
+/// `2:ncpus=8:mpiprocs=4:ngpus=2:mem=65536mb`: a chunk is what the job gets on one node, so there are as many as
 /// nodes. Named nodes have a chunk each.
 fn select(resources: &PlannedResources) -> String {
     let tasks = resources.tasks_per_node;
@@ -76,10 +64,10 @@ fn select(resources: &PlannedResources) -> String {
         add(name, Some(value.to_owned()));
     }
     match &resources.nodelist {
-        None => format!("select={}{chunk}", resources.nodes),
+        None => format!("{}{chunk}", resources.nodes),
         Some(list) => {
             let on_host = |host: &str| format!("1{chunk}:host={host}");
-            format!("select={}", list.split([',', '+']).map(on_host).collect::<Vec<_>>().join("+"))
+            list.split([',', '+']).map(on_host).collect::<Vec<_>>().join("+")
         }
     }
 }
@@ -87,17 +75,11 @@ fn select(resources: &PlannedResources) -> String {
 /// `scatter`: chunks that fit would else share a node. `exclhost`: the whole host, not only its virtual node.
 fn place(resources: &PlannedResources) -> Option<String> {
     match (resources.nodes > 1, resources.exclusive) {
-        (true, true) => Some("place=scatter:exclhost".to_owned()),
-        (true, false) => Some("place=scatter".to_owned()),
-        (false, true) => Some("place=exclhost".to_owned()),
+        (true, true) => Some("scatter:exclhost".to_owned()),
+        (true, false) => Some("scatter".to_owned()),
+        (false, true) => Some("exclhost".to_owned()),
         (false, false) => None,
     }
-}
-
-/// `36:00:00`: OpenPBS has no days.
-fn clock(walltime: Walltime) -> String {
-    let seconds = walltime.0;
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 /// `0-99:2%8`. A range must have two ends: `7-8:2` is 7 alone.
@@ -111,7 +93,7 @@ fn indexes((range, limit): (IndexRange, Option<u32>)) -> String {
     limit.map_or(range.clone(), |limit| format!("{range}%{limit}"))
 }
 
-/// `depend=afterok:14.srv:15.srv,afterany:16.srv`: all must hold.
+/// `afterok:14.srv:15.srv,afterany:16.srv`: all must hold.
 fn depends(resources: &PlannedResources) -> Option<String> {
     let mut by_kind: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for depend in &resources.depends {
@@ -119,33 +101,13 @@ fn depends(resources: &PlannedResources) -> Option<String> {
         by_kind.entry(depend.kind).or_default().extend(ids);
     }
     let all: Vec<String> = by_kind.iter().map(|(kind, ids)| format!("{kind}:{}", ids.join(":"))).collect();
-    (!all.is_empty()).then(|| format!("depend={}", all.join(",")))
-}
-
-/// `CCYYMMDDhhmm.SS`.
-fn begin(begin: crate::job::Begin) -> String {
-    let crate::job::Begin { year, month, day, hour, minute, second } = begin;
-    format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}.{second:02}")
-}
-
-/// `a` stands for the end that PBS itself brings, its limits among them; of a requeue it tells nothing.
-fn mail_points(mail: &Mail) -> String {
-    let letter = |event: &MailEvent| match event {
-        MailEvent::Begin => Some('b'),
-        MailEvent::End => Some('e'),
-        MailEvent::Fail | MailEvent::TimeLimit => Some('a'),
-        MailEvent::Requeue => None,
-    };
-    let mut letters: Vec<char> = mail.on.iter().filter_map(letter).collect();
-    letters.sort_unstable();
-    letters.dedup();
-    if letters.is_empty() { "n".to_owned() } else { letters.into_iter().collect() }
+    (!all.is_empty()).then(|| all.join(","))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{ArraySpec, Begin, DependencyKind, JobId};
+    use crate::job::{ArraySpec, DependencyKind, JobId};
     use crate::plan::PlannedDependency;
     use crate::units::Bytes;
 
@@ -165,22 +127,22 @@ mod tests {
             constraint: Some("fast:model=a100".into()),
             ..bare()
         };
-        let expected = "select=2:ncpus=8:mpiprocs=4:ompthreads=2:ngpus=2:mem=65536mb:fast=True:model=a100";
+        let expected = "2:ncpus=8:mpiprocs=4:ompthreads=2:ngpus=2:mem=65536mb:fast=True:model=a100";
         assert_eq!(select(&full), expected);
-        assert_eq!(select(&bare()), "select=1");
+        assert_eq!(select(&bare()), "1");
         let tasks = PlannedResources { tasks_per_node: 4, memory_per_cpu: Some(Bytes(2 << 30)), ..bare() };
-        assert_eq!(select(&tasks), "select=1:ncpus=4:mpiprocs=4:mem=8192mb");
+        assert_eq!(select(&tasks), "1:ncpus=4:mpiprocs=4:mem=8192mb");
         let named =
             PlannedResources { nodes: 2, cpus_per_task: Some(8), nodelist: Some("n1,n2".into()), ..bare() };
-        assert_eq!(select(&named), "select=1:ncpus=8:host=n1+1:ncpus=8:host=n2");
+        assert_eq!(select(&named), "1:ncpus=8:host=n1+1:ncpus=8:host=n2");
     }
 
     #[test]
     fn nodes_are_different_ones() {
         let with = |nodes, exclusive| place(&PlannedResources { nodes, exclusive, ..bare() });
-        assert_eq!(with(2, false).as_deref(), Some("place=scatter"));
-        assert_eq!(with(2, true).as_deref(), Some("place=scatter:exclhost"));
-        assert_eq!(with(1, true).as_deref(), Some("place=exclhost"));
+        assert_eq!(with(2, false).as_deref(), Some("scatter"));
+        assert_eq!(with(2, true).as_deref(), Some("scatter:exclhost"));
+        assert_eq!(with(1, true).as_deref(), Some("exclhost"));
         assert_eq!(with(1, false), None);
     }
 
@@ -208,22 +170,6 @@ mod tests {
             depend(DependencyKind::AfterOk, "15.s"),
         ];
         let resources = PlannedResources { depends: depends_on, ..bare() };
-        assert_eq!(depends(&resources).as_deref(), Some("depend=afterany:10[].s,afterok:14.s:15.s"));
-    }
-
-    #[test]
-    fn times_are_in_the_form_of_pbs() {
-        assert_eq!(clock(Walltime(36 * 3600 + 61)), "36:01:01");
-        assert_eq!(begin(Begin::parse("2027-01-31T08:05").expect("a time")), "202701310805.00");
-    }
-
-    #[test]
-    fn mail_is_told_by_letters() {
-        let letters = |on: &[MailEvent]| mail_points(&Mail { to: None, on: on.to_vec() });
-        assert_eq!(
-            letters(&[MailEvent::Begin, MailEvent::End, MailEvent::Fail, MailEvent::TimeLimit]),
-            "abe"
-        );
-        assert_eq!((letters(&[MailEvent::Requeue]), letters(&[MailEvent::End])), ("n".into(), "e".into()));
+        assert_eq!(depends(&resources).as_deref(), Some("afterany:10[].s,afterok:14.s:15.s"));
     }
 }

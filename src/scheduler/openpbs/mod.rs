@@ -4,7 +4,6 @@
 
 mod answer;
 mod directives;
-mod ids;
 mod json;
 mod qdel;
 mod qstat;

@@ -4,13 +4,14 @@
 //! without. `-t` brings the elements of arrays. Unknown ids are named on standard error beside the answer for the others.
 //! Times come in the time zone of `qstat`'s own environment.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::answer::{Answer, Seen};
-use super::{NAME, OpenPbs, failed, ids, unreachable};
+use super::{NAME, OpenPbs, failed, unreachable};
 use crate::command::Output;
-use crate::job::{ArraySpec, DependencyKind, JobState};
-use crate::record::{ExitStatus, QueueEntry};
+use crate::job::{DependencyKind, JobState};
+use crate::record::ExitStatus;
+use crate::scheduler::pbs::own::own_entries;
 use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 /// Exit codes of a `qstat` that has an answer: all found, some unknown (`PBSE_UNKJOBID`, 15001), some over where `-x` was
@@ -20,9 +21,6 @@ const ANSWERED: [i32; 3] = [0, 153, 35];
 /// What a server says that keeps no history (`PBSE_JOBHISTNOTSET`), even of jobs that it has.
 const NO_HISTORY: &str = "not configured to maintain job history";
 
-/// Clocks of the login node and the server may differ by this much, in milliseconds.
-const CLOCK_SKEW_MS: u64 = 120_000;
-
 pub(super) fn queue(openpbs: &OpenPbs, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
     let mut answer = ask(openpbs, &jobs.iter().map(|job| job.job_id.0.as_str()).collect())?;
     let targets: BTreeSet<&str> = answer.dependencies().collect();
@@ -31,7 +29,7 @@ pub(super) fn queue(openpbs: &OpenPbs, jobs: &[JobRef]) -> Result<Entries, Sched
         let targets = ask(openpbs, &targets)?;
         answer.mark_hopeless(|kind, target| is_hopeless(kind, targets.get(target)));
     }
-    Ok(own_entries(jobs, &answer))
+    Ok(own_entries(jobs, &answer.into_entries()))
 }
 
 fn ask(openpbs: &OpenPbs, ids: &BTreeSet<&str>) -> Result<Answer, SchedulerError> {
@@ -74,70 +72,11 @@ fn is_hopeless(kind: &str, target: Option<&Seen>) -> bool {
     entry.state.is_final() && !released
 }
 
-/// Picks for each run the entries that are really its own: same id, and not submitted before it. A server that was made
-/// anew gives the same ids again.
-fn own_entries(jobs: &[JobRef], answer: &Answer) -> Entries {
-    let mut by_number: BTreeMap<&str, Vec<&Seen>> = BTreeMap::new();
-    for seen in answer.jobs() {
-        by_number.entry(number(&seen.job)).or_default().push(seen);
-    }
-    let mut own = Entries::new();
-    for job in jobs {
-        let id = job.job_id.0.as_str();
-        let is_own = |seen: &&&Seen| {
-            let close =
-                |at: u64| at.abs_diff(job.submitted_at_ms) <= CLOCK_SKEW_MS || at > job.submitted_at_ms;
-            let named = ids::same(&seen.job, id) || ids::same(&seen.entry.job_id.0, id);
-            named && seen.entry.submitted_at_ms.is_none_or(close)
-        };
-        let found = by_number.get(number(id)).into_iter().flatten();
-        let entries: Vec<&QueueEntry> = found.filter(is_own).map(|seen| &seen.entry).collect();
-        // Elements say more than their array; of one that waits or went as a whole there may be none.
-        let has_elements = entries.iter().any(|entry| entry.elements.is_some());
-        let entries: Vec<&QueueEntry> =
-            entries.into_iter().filter(|entry| entry.elements.is_some() == has_elements).collect();
-        if !entries.is_empty() {
-            own.insert(job.run_id.clone(), together(&entries));
-        }
-    }
-    own
-}
-
-/// What all ids of a job and of its elements have in common.
-fn number(id: &str) -> &str {
-    id.split(['.', '[']).next().unwrap_or_default()
-}
-
-/// What elements that wait have in common: state, reason, whether they are stuck.
-type Wait<'a> = (&'a str, Option<&'a str>, bool);
-
-/// Elements that wait for the same in one entry: an array may have thousands of them.
-fn together(entries: &[&QueueEntry]) -> Vec<QueueEntry> {
-    let mut merged: Vec<QueueEntry> = Vec::new();
-    let mut waiting: BTreeMap<Wait<'_>, (usize, Vec<u32>)> = BTreeMap::new();
-    for entry in entries {
-        let Some(elements) = entry.elements.as_ref().filter(|_| entry.state == JobState::Pending) else {
-            merged.push((*entry).clone());
-            continue;
-        };
-        let key = (entry.raw_state.as_str(), entry.reason.as_deref(), entry.stuck);
-        let (_, indexes) = waiting.entry(key).or_insert_with(|| {
-            merged.push((*entry).clone());
-            (merged.len() - 1, Vec::new())
-        });
-        indexes.extend(elements.indexes());
-    }
-    for (at, mut indexes) in waiting.into_values() {
-        indexes.sort_unstable();
-        merged[at].elements = Some(ArraySpec::of(&indexes, None));
-    }
-    merged
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::job::{JobId, RunId};
+    use crate::record::QueueEntry;
 
     fn job(number: u8, id: &str, submitted_at_ms: u64) -> JobRef {
         JobRef {
@@ -153,7 +92,7 @@ mod tests {
 
     /// What an answer says of one job: elements, state, whether it is stuck.
     fn told(job: &JobRef, text: &str) -> Vec<(Option<String>, JobState, bool)> {
-        let mut own = own_entries(std::slice::from_ref(job), &Answer::read(text));
+        let mut own = own_entries(std::slice::from_ref(job), &Answer::read(text).into_entries());
         let entries = own.remove(&job.run_id).unwrap_or_default();
         let shown = |entry: QueueEntry| {
             (entry.elements.map(|elements| elements.to_string()), entry.state, entry.stuck)
