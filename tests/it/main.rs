@@ -38,6 +38,7 @@ mod monitor;
 mod node_kills;
 mod node_store;
 mod openpbs;
+mod openpbs_real;
 mod protocol;
 mod pyenv;
 mod records;

@@ -211,3 +211,52 @@ fn cancelling_what_is_gone_is_no_failure() {
         assert_eq!(qdel.call().argv, [ID]);
     }
 }
+
+/// The `#PBS` lines of a job, without those that all jobs have.
+fn lines(env: &TestEnv, more: &str) -> Vec<String> {
+    let script =
+        env.dlrun(["render", "--scheduler", "openpbs"]).arg(env.job("true", more)).run().code(0).text();
+    assert!(!script.contains("#SBATCH"), "{script}");
+    let first = script.lines().skip(1).take_while(|line| line.starts_with("#PBS ")).count();
+    assert_eq!(first, script.matches("#PBS ").count(), "they stand before everything else:\n{script}");
+    let lines = script.lines().filter_map(|line| line.strip_prefix("#PBS ")).map(str::to_owned);
+    let (common, own): (Vec<String>, Vec<String>) =
+        lines.partition(|line| ["-S /bin/bash", "-N job", "-j oe"].contains(&line.as_str()));
+    assert_eq!(common.len(), 3, "{common:?}");
+    own
+}
+
+#[test]
+fn each_option_has_its_line() {
+    let env = TestEnv::new();
+    for (more, expected) in [
+        ("", &["-l select=1"][..]),
+        ("[resources]\ncpus_per_task = 8\n", &["-l select=1:ncpus=8"]),
+        ("[resources]\ntasks_per_node = 4\n", &["-l select=1:ncpus=4:mpiprocs=4"]),
+        ("[resources]\ngpus_per_node = 2\n", &["-l select=1:ngpus=2"]),
+        ("[resources]\nmemory = \"1GiB\"\n", &["-l select=1:mem=1024mb"]),
+        ("[resources]\nmemory_per_cpu = \"1GiB\"\ncpus_per_task = 4\n", &["-l select=1:ncpus=4:mem=4096mb"]),
+        ("[resources]\nwalltime = \"400d\"\n", &["-l select=1", "-l walltime=9600:00:00"]),
+        ("[resources]\nqueue = \"gpu\"\n", &["-q gpu", "-l select=1"]),
+        ("[resources]\naccount = \"p1\"\n", &["-A p1", "-l select=1"]),
+        ("[resources]\nreservation = \"R7\"\n", &["-q R7", "-l select=1"]),
+        ("[resources]\nconstraint = \"model=a100\"\n", &["-l select=1:model=a100"]),
+        ("[resources]\nnodelist = \"n7\"\n", &["-l select=1:host=n7"]),
+        ("[resources]\nexclusive = true\n", &["-l select=1", "-l place=exclhost"]),
+        ("launcher = \"each\"\n[resources]\nnodes = 2\n", &["-l select=2", "-l place=scatter"]),
+        ("[resources]\narray = \"1,3,5%2\"\n", &["-l select=1", "-J 1-5:2%2"]),
+        ("[resources]\narray = \"7\"\n", &["-l select=1", "-J 7-8:2"]),
+        ("[resources]\nbegin = \"2030-01-31T08:00:30\"\n", &["-l select=1", "-a 203001310800.30"]),
+        (
+            "[resources]\nmail = { to = \"a@b.org\", on = [\"all\"] }\n",
+            &["-l select=1", "-m abe", "-M a@b.org"],
+        ),
+        ("[resources]\nlicenses = { matlab = 2 }\n", &["-l select=1", "-l matlab=2"]),
+        ("inherit = \"all\"\n", &["-l select=1", "-V"]),
+        ("inherit = [\"HOME\", \"LANG\"]\n", &["-l select=1", "-v HOME,LANG"]),
+        ("inherit = \"none\"\n", &["-l select=1"]),
+        ("[scheduler]\ndirectives = [\"-r n\"]\n", &["-l select=1", "-r n"]),
+    ] {
+        assert_eq!(lines(&env, more), expected, "{more}");
+    }
+}

@@ -123,8 +123,17 @@ fn reason(job: &Value, state: JobState, depends: &[(String, String)]) -> Option<
         JobState::Running | JobState::Completed => None,
         JobState::Pending => comment().or_else(|| waits_for(job, depends)),
         JobState::Cancelled if !depends.is_empty() => comment().or_else(|| Some(condition_failed(depends))),
-        _ => comment().or_else(|| states::code_words(job.number("Exit_status")).map(str::to_owned)),
+        JobState::Suspended | JobState::Unknown => comment(),
+        _ => end_words(comment(), job.number("Exit_status")),
     }
+}
+
+/// What a comment says of the end: `Job run at .. on (n1:ncpus=1) and exceeded resource walltime`. That it failed is told
+/// by its exit code.
+fn end_words(comment: Option<String>, exit_status: Option<i64>) -> Option<String> {
+    let said = comment.map(|text| text.rsplit_once(" and ").map_or(text.clone(), |(_, end)| end.to_owned()));
+    let said = said.filter(|end| !["failed", "finished", "Subjob finished"].contains(&end.as_str()));
+    said.or_else(|| states::code_words(exit_status).map(str::to_owned))
 }
 
 fn shown(depends: &[(String, String)]) -> String {
@@ -238,7 +247,11 @@ mod tests {
             r#""job_state":"F","substate":93,"Exit_status":-29,"exec_host":"n1/0","stime":"Fri Nov 20 20:38:45 2026","obittime":"Fri Nov 20 20:39:07 2026","comment":"Job run at Fri Nov 20 at 20:38 on (pbsn1:ncpus=1) and exceeded resource walltime""#,
         );
         assert_eq!((limit.state, limit.exit), (JobState::Timeout, None));
-        assert!(limit.reason.is_some_and(|reason| reason.ends_with("exceeded resource walltime")));
+        assert_eq!(limit.reason.as_deref(), Some("exceeded resource walltime"));
+        let failed = one(
+            r#""job_state":"F","substate":93,"Exit_status":3,"comment":"Job run at Fri on (n1) and failed""#,
+        );
+        assert_eq!((failed.state, failed.reason), (JobState::Failed, None));
         let ran = limit.ended_at_ms.zip(limit.started_at_ms).map(|(end, start)| end - start);
         assert_eq!(ran, Some(22_000));
         let deleted = one(r#""job_state":"F","substate":91,"Exit_status":271,"exec_vnode":"(n1:ncpus=1)""#);
