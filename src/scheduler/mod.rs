@@ -1,7 +1,7 @@
 //! Batch schedulers: handing a job over, asking for it, cancelling it.
 //!
 //! Each scheduler is a directory with one file per external verb. Its words are translated here and nowhere else.
-//! Torque and OpenPBS will stand beside [`slurm`] and [`local`].
+//! What Torque and OpenPBS have in common is in `pbs/`.
 
 pub mod find;
 pub mod local;

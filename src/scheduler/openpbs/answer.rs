@@ -35,6 +35,11 @@ impl Answer {
         answer
     }
 
+    /// Takes in another part of the answer.
+    pub(super) fn join(&mut self, more: Self) {
+        self.0.extend(more.0);
+    }
+
     /// Elements that wait say nothing of why: it is said of their array.
     fn tell_elements(&mut self) {
         let waits = |seen: &&Seen| seen.entry.state == JobState::Pending;

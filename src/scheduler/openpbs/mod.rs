@@ -83,8 +83,20 @@ const UNREACHABLE: [&str; 5] = [
     "Unable to authenticate connection",
 ];
 
+/// Words by which they say that a server was reached, or nearly so, and gave no answer.
+const UNANSWERED: [&str; 4] =
+    ["Batch protocol error", "Communication failure", "No free connections", "timed out"];
+
+fn says(output: &Output, any: &[&str]) -> bool {
+    !output.status.success() && any.iter().any(|words| output.stderr.contains(words))
+}
+
 fn unreachable(output: &Output) -> bool {
-    UNREACHABLE.iter().any(|words| output.stderr.contains(words))
+    says(output, &UNREACHABLE)
+}
+
+fn unanswered(output: &Output) -> bool {
+    says(output, &UNANSWERED)
 }
 
 fn failed(what: String) -> impl FnOnce(CommandError) -> SchedulerError {

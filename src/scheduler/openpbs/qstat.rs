@@ -7,16 +7,20 @@
 use std::collections::BTreeSet;
 
 use super::answer::{Answer, Seen};
-use super::{NAME, OpenPbs, failed, unreachable};
+use super::{NAME, OpenPbs, failed, unanswered, unreachable};
 use crate::command::Output;
 use crate::job::{DependencyKind, JobState};
 use crate::record::ExitStatus;
 use crate::scheduler::pbs::own::own_entries;
+use crate::scheduler::retry::patiently;
 use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 /// Exit codes of a `qstat` that has an answer: all found, some unknown (`PBSE_UNKJOBID`, 15001), some over where `-x` was
 /// not given (`PBSE_HISTJOBID`, 15139), each modulo 256.
 const ANSWERED: [i32; 3] = [0, 153, 35];
+
+/// Ids in one question: a command line takes 128 KiB and more.
+const IDS_AT_A_TIME: usize = 1000;
 
 /// What a server says that keeps no history (`PBSE_JOBHISTNOTSET`), even of jobs that it has.
 const NO_HISTORY: &str = "not configured to maintain job history";
@@ -33,22 +37,24 @@ pub(super) fn queue(openpbs: &OpenPbs, jobs: &[JobRef]) -> Result<Entries, Sched
 }
 
 fn ask(openpbs: &OpenPbs, ids: &BTreeSet<&str>) -> Result<Answer, SchedulerError> {
-    if ids.is_empty() {
-        return Ok(Answer::default());
+    let ids: Vec<&str> = ids.iter().copied().collect();
+    let mut answer = Answer::default();
+    for some in ids.chunks(IDS_AT_A_TIME) {
+        let with_history = qstat(openpbs, &["-x"], some)?;
+        let no_history = with_history.stderr.contains(NO_HISTORY);
+        answer.join(read(if no_history { qstat(openpbs, &[], some)? } else { with_history })?);
     }
-    let qstat = |options: &[&str]| {
-        let tool = openpbs.tool("qstat").args(options).args(["-t", "-f", "-F", "json"]).args(ids);
-        tool.run().map_err(failed("list jobs".to_owned()))
-    };
-    let with_history = qstat(&["-x"])?;
-    if with_history.stderr.contains(NO_HISTORY) {
-        return read(qstat(&[])?);
-    }
-    read(with_history)
+    Ok(answer)
+}
+
+fn qstat(openpbs: &OpenPbs, options: &[&str], ids: &[&str]) -> Result<Output, SchedulerError> {
+    let tool = openpbs.tool("qstat").args(options).args(["-t", "-f", "-F", "json"]).args(ids);
+    let busy = |ran: &Result<Output, _>| ran.as_ref().is_ok_and(unanswered);
+    patiently(|| tool.run(), busy).map_err(failed("list jobs".to_owned()))
 }
 
 fn read(output: Output) -> Result<Answer, SchedulerError> {
-    let no_contact = unreachable(&output);
+    let no_contact = unreachable(&output) || unanswered(&output);
     if !no_contact && output.status.code().is_some_and(|code| ANSWERED.contains(&code)) {
         return Ok(Answer::read(&output.stdout));
     }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::{NAME, OpenPbs, directives, unreachable};
+use super::{NAME, OpenPbs, directives, unanswered, unreachable};
 use crate::command::Tool;
 use crate::job::Inherit;
 use crate::plan::Plan;
@@ -41,7 +41,7 @@ pub(super) fn command_line(submission: &Submission<'_>) -> Vec<String> {
 pub(super) fn submit(openpbs: &OpenPbs, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
     let has = |name: &str| std::env::var_os(name).is_some();
     let ran = tool(openpbs, submission.plan).args(arguments(submission, has)).run();
-    let job_id = qsub::read_answer(NAME, ran, unreachable, |_| false)?;
+    let job_id = qsub::read_answer(NAME, ran, unreachable, unanswered)?;
     let output = Path::new(&submission.plan.workdir).join(output_name(submission.plan, &job_id));
     Ok(Submitted { job_id, output, parts: Vec::new() })
 }
