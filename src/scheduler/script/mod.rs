@@ -20,9 +20,11 @@ use crate::plan::Plan;
 use super::{openpbs, slurm, torque};
 
 /// `text` as one word of a POSIX shell: in single quotes, each single quote as `'\''`. NUL cannot occur in a job file.
+///
+/// No line of it begins with `#`: `sbatch` obeys `#PBS` lines wherever they stand in a script (22.05), be it within quotes.
 #[must_use]
 pub fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
+    format!("'{}'", text.replace('\'', "'\\''").replace("\n#", "\n''#"))
 }
 
 /// Renders the batch script of a plan.
@@ -97,10 +99,12 @@ mod tests {
             "$(touch /tmp/x) `id` ${HOME} !! \\",
             "a\nb\n\n",
             "#PBS -l x",
+            "two\n#PBS -q nowhere\n\n#SBATCH -N9\n#",
             "é ü 漢",
             "-n",
         ] {
             assert_eq!(through_a_shell(text), text);
+            assert!(!quoted(text).lines().any(|line| line.starts_with('#')), "{text}");
         }
     }
 

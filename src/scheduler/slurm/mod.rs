@@ -5,6 +5,8 @@
 mod clock;
 mod directives;
 mod export;
+mod gres;
+mod hostlist;
 mod ids;
 mod own;
 mod parts;
@@ -12,6 +14,7 @@ mod reasons;
 mod sacct;
 mod sbatch;
 mod scancel;
+mod scontrol;
 mod site;
 mod squeue;
 mod states;

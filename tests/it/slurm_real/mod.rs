@@ -2,6 +2,8 @@
 
 pub(crate) mod cluster;
 mod daemon;
+mod options;
+mod site;
 
 use std::collections::BTreeSet;
 use std::fs;
