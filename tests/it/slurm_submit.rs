@@ -139,11 +139,12 @@ fn the_limit_of_an_array_holds_for_all_its_jobs_together() {
 }
 
 #[test]
-fn a_small_array_asks_nobody_for_the_largest_index() {
+fn an_array_up_to_the_largest_index_is_one_job() {
     let env = TestEnv::new();
     let sbatch = controller(&env, 1000, TAKES_ALL);
     let _ = submit(&env, "array = \"0-1000%8\"").code(0);
-    assert_eq!((sbatch.calls().len(), env.fake("scontrol").calls().len()), (1, 0));
+    let calls = sbatch.calls();
+    assert_eq!((calls.len(), calls[0].option("--array")), (1, Some("0-1000%8")));
 }
 
 #[test]

@@ -47,12 +47,9 @@ fn parts_of(plan: &Plan, max_index: Option<u32>) -> Result<Vec<Part>, SchedulerE
     parts.map_err(|why| SchedulerError::Impossible { scheduler: NAME, why })
 }
 
-/// The largest index of an array, where it matters: each site has its own, 1000 unless it says otherwise. One that
-/// cannot be told is left to `sbatch`.
+/// The largest index of an array, where the plan has one. One that cannot be told is left to `sbatch`.
 fn max_index(slurm: &Slurm, plan: &Plan, known: Option<u32>) -> Option<u32> {
-    const LEAST_BY_DEFAULT: u32 = 1000;
-    let is_large = plan.resources.array.as_ref().is_some_and(|array| array.last() > LEAST_BY_DEFAULT);
-    known.or_else(|| if is_large { site::max_array_index(slurm) } else { None })
+    known.or_else(|| plan.resources.array.as_ref().and_then(|_| site::max_array_index(slurm)))
 }
 
 /// The plan of the part, and what is added to its indexes.

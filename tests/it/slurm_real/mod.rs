@@ -1,9 +1,11 @@
 //! dlrun against a real Slurm: what a stand-in for its commands would only repeat.
 
+mod arrays;
 pub(crate) mod cluster;
 mod daemon;
 mod options;
 mod site;
+mod waiting;
 
 use std::collections::BTreeSet;
 use std::fs;

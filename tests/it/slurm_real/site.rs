@@ -11,9 +11,9 @@ use dlrun::units::Walltime;
 use super::cluster::conf;
 
 /// Slurm's commands with the test cluster's configuration, which is no part of this process's environment.
-fn slurm() -> (tempfile::TempDir, Slurm) {
+pub(super) fn slurm() -> (tempfile::TempDir, Slurm) {
     let dir = tempfile::tempdir().unwrap();
-    for program in ["scontrol", "sinfo"] {
+    for program in ["scontrol", "sinfo", "squeue"] {
         let path = dir.path().join(program);
         let conf = conf().display().to_string();
         fs::write(
