@@ -13,6 +13,7 @@ mod outcome;
 mod output;
 mod outputs;
 mod progress;
+mod refusal;
 mod schedulers;
 mod series;
 mod session;

@@ -7,6 +7,7 @@ pub mod find;
 pub mod local;
 pub mod openpbs;
 mod pbs;
+pub mod refusal;
 mod retry;
 pub mod script;
 pub mod seen;

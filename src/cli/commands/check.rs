@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::cli::args::JobFile;
 use crate::cli::error::Error;
 use crate::cli::load::{Against, Job};
+use crate::cli::refusal::explained;
 use crate::cli::session::Session;
 use crate::job::SchedulerKind;
 use crate::scheduler::script;
@@ -17,7 +18,10 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         session.output.warning(warning);
     }
     let verdict = match plan.scheduler {
-        SchedulerKind::Slurm if !args.no_check => Some(session.slurm.test(plan, &script::render(plan))?),
+        SchedulerKind::Slurm if !args.no_check => {
+            let tested = session.slurm.test(plan, &script::render(plan));
+            Some(tested.map_err(|error| explained(&session.slurm, plan, error))?)
+        }
         _ => None,
     };
     if plan.scheduler.is_pbs() && !args.no_check {

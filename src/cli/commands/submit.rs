@@ -8,6 +8,7 @@ use crate::cli::error::{Error, Kind};
 use crate::cli::load::{Against, Job};
 use crate::cli::outcome::{code_of_state, own_code};
 use crate::cli::progress::Display;
+use crate::cli::refusal::explained;
 use crate::cli::session::{Session, user_name};
 use crate::cli::summary;
 use crate::cli::track::Tracker;
@@ -101,7 +102,7 @@ fn hand_over(
                 // Nothing is queued, so nothing is left behind.
                 let _ = state.remove_run(&record.run_id);
             }
-            return Err(error.into());
+            return Err(explained(scheduler.as_ref(), plan, error));
         }
     };
     record.job_id = Some(submitted.job_id);

@@ -322,6 +322,7 @@ fn a_refused_job_leaves_nothing_behind() {
     let refused = user.dlrun(&["submit".as_ref(), file.as_os_str()]);
     assert_eq!(refused.code, 76, "{refused:?}");
     assert!(refused.stderr.contains("invalid partition specified: nosuch"), "{refused:?}");
+    assert!(refused.stderr.contains("the site has batch (the default, up to 168h), debug"), "{refused:?}");
     assert_eq!(runs(&user), 0);
     assert_eq!(user.list(), Vec::<Value>::new());
 

@@ -1,0 +1,387 @@
+//! A scheduler's refusal in words that help: what it did not like, and what the site has instead.
+//!
+//! Pure; who was refused asks for the site. The words are those of Slurm 22.05 to 26.05 (`slurm_errno.h`, seen with 22.05)
+//! and of Torque's and OpenPBS's `qsub`.
+
+use super::slurm;
+use crate::job::SchedulerKind;
+use crate::plan::PlannedResources;
+use crate::site::{NodeType, Queue, SiteModel};
+
+/// What a scheduler did not like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Queue,
+    Account,
+    Qos,
+    Constraint,
+    Walltime,
+    Memory,
+    Nodes,
+    Gpus,
+    Array,
+    Begin,
+    Dependency,
+    Reservation,
+    License,
+    NodeName,
+    Permission,
+    Policy,
+}
+
+/// Words, in small letters, and the fault they tell of. The first that is found counts: what is special stands first.
+const WORDS: &[(&str, Fault)] = &[
+    ("violates accounting", Fault::Policy),
+    ("submitjob", Fault::Policy),
+    ("maximum number of jobs", Fault::Policy),
+    ("invalid account", Fault::Account),
+    ("account name", Fault::Account),
+    ("invalid partition", Fault::Queue),
+    ("unknown queue", Fault::Queue),
+    ("no default queue", Fault::Queue),
+    ("queue is not enabled", Fault::Queue),
+    ("invalid qos", Fault::Qos),
+    ("invalid feature", Fault::Constraint),
+    ("time limit", Fault::Walltime),
+    ("--time specification", Fault::Walltime),
+    ("walltime", Fault::Walltime),
+    ("memory", Fault::Memory),
+    ("generic resource", Fault::Gpus),
+    ("invalid node name", Fault::NodeName),
+    ("array", Fault::Array),
+    ("begin specification", Fault::Begin),
+    ("dependency", Fault::Dependency),
+    ("reservation", Fault::Reservation),
+    ("license", Fault::License),
+    ("node configuration", Fault::Nodes),
+    ("partition configuration", Fault::Nodes),
+    ("cpu count per node", Fault::Nodes),
+    ("node count", Fault::Nodes),
+    ("number of nodes", Fault::Nodes),
+    ("more processors", Fault::Nodes),
+    ("feasible nodes", Fault::Nodes),
+    ("resource limits", Fault::Nodes),
+    ("all possible destinations", Fault::Nodes),
+    ("not permitted", Fault::Permission),
+    ("permission denied", Fault::Permission),
+    ("unauthorized", Fault::Permission),
+];
+
+/// What to do after a refusal in these words; `None` where they are not known.
+#[must_use]
+pub fn hint(
+    kind: SchedulerKind,
+    words: &str,
+    asked: &PlannedResources,
+    site: Option<&SiteModel>,
+) -> Option<String> {
+    let small = words.to_lowercase();
+    let (_, fault) = WORDS.iter().find(|(known, _)| small.contains(known))?;
+    Some(match fault {
+        Fault::Queue => queue(asked, site),
+        Fault::Walltime => walltime(asked, site),
+        Fault::Memory | Fault::Nodes | Fault::Gpus => nodes(*fault, asked, site),
+        Fault::Constraint => constraint(asked, site),
+        Fault::License => licenses(site),
+        Fault::Array => array(site),
+        Fault::Account => account(kind, asked, site),
+        Fault::Qos => match &asked.qos {
+            Some(qos) => format!("`resources.qos = \"{qos}\"`: ask the site which you may use"),
+            None => "the site wants a quality of service: set `resources.qos`".to_owned(),
+        },
+        Fault::Begin => "`resources.begin` must be a moment to come, in the scheduler's local time".to_owned(),
+        Fault::Dependency => {
+            "`resources.depends` names a job that the scheduler does not know (any more); `dlrun list` shows the runs"
+                .to_owned()
+        }
+        Fault::Reservation => reservation(kind, asked),
+        Fault::NodeName => "`resources.nodelist` or `resources.exclude` names a node that is not there".to_owned(),
+        Fault::Permission => "you may not do that here: the queue's users or groups, or the host that may submit, are \
+                              limited; ask the site"
+            .to_owned(),
+        Fault::Policy => policy(words),
+    })
+}
+
+fn queue(asked: &PlannedResources, site: Option<&SiteModel>) -> String {
+    let named = match &asked.queue {
+        Some(queue) => format!("`resources.queue = \"{queue}\"`"),
+        None => "`resources.queue` is not set".to_owned(),
+    };
+    match site.map(|site| &site.queues[..]) {
+        None | Some([]) => format!("{named}; ask the site for its queues"),
+        Some(queues) => format!("{named}; the site has {}", list(queues.iter().map(shown_queue))),
+    }
+}
+
+fn shown_queue(queue: &Queue) -> String {
+    let mut notes = Vec::new();
+    if queue.is_default {
+        notes.push("the default".to_owned());
+    }
+    if !queue.is_up {
+        notes.push("closed".to_owned());
+    }
+    notes.extend(queue.max_walltime.map(|limit| format!("up to {limit}")));
+    notes.extend(queue.max_nodes.map(|nodes| format!("up to {nodes} nodes")));
+    if notes.is_empty() { queue.name.clone() } else { format!("{} ({})", queue.name, notes.join(", ")) }
+}
+
+/// The queue that the job would go to.
+fn target<'s>(asked: &PlannedResources, site: Option<&'s SiteModel>) -> Option<&'s Queue> {
+    let queues = &site?.queues;
+    match &asked.queue {
+        Some(name) => queues.iter().find(|queue| queue.name == *name),
+        None => queues.iter().find(|queue| queue.is_default),
+    }
+}
+
+fn walltime(asked: &PlannedResources, site: Option<&SiteModel>) -> String {
+    let named = asked.walltime.map_or("`resources.walltime` is not set".to_owned(), |walltime| {
+        format!("`resources.walltime` is {walltime}")
+    });
+    let longer =
+        |queue: &&Queue| queue.is_up && asked.walltime.is_some() && queue.max_walltime >= asked.walltime;
+    match target(asked, site) {
+        Some(queue) if queue.max_walltime.is_some() => {
+            let limit = queue.max_walltime.map(|limit| limit.to_string()).unwrap_or_default();
+            let others =
+                site.map(|site| site.queues.iter().filter(longer).map(shown_queue)).into_iter().flatten();
+            let others: Vec<String> = others.collect();
+            let instead =
+                if others.is_empty() { String::new() } else { format!("; longer: {}", list(others)) };
+            format!("{named}, and the limit of queue `{}` is {limit}{instead}", queue.name)
+        }
+        _ => format!("{named}; ask the site for its limits"),
+    }
+}
+
+fn nodes(fault: Fault, asked: &PlannedResources, site: Option<&SiteModel>) -> String {
+    let mut wanted = vec![match asked.nodes {
+        1 => "1 node".to_owned(),
+        nodes => format!("{nodes} nodes"),
+    }];
+    wanted.extend(
+        asked
+            .cpus_per_task
+            .map(|cpus| format!("{} CPUs each", u64::from(cpus) * u64::from(asked.tasks_per_node))),
+    );
+    wanted.extend(asked.memory.map(|memory| format!("{memory} each")));
+    wanted.extend(asked.memory_per_cpu.map(|memory| format!("{memory} for each CPU")));
+    wanted.extend(asked.gpus_per_node.as_ref().map(|gpus| format!("{gpus} GPUs each")));
+    wanted.extend(asked.constraint.as_ref().map(|constraint| format!("`{constraint}`")));
+    let wanted = wanted.join(", ");
+    let queue = target(asked, site);
+    let of_queue = |kind: &&NodeType| {
+        kind.queues.is_empty() || queue.is_none_or(|queue| kind.queues.contains(&queue.name))
+    };
+    let kinds: Vec<&NodeType> =
+        site.map(|site| site.nodes.iter().filter(of_queue).collect()).unwrap_or_default();
+    let place = queue.map(|queue| format!("queue `{}`", queue.name)).unwrap_or_else(|| "the site".to_owned());
+    if kinds.is_empty() {
+        return format!("the job asks for {wanted}; ask the site what its nodes have");
+    }
+    let none = kinds.iter().all(|kind| kind.gpus.is_empty()) && fault == Fault::Gpus;
+    let note = if none { ", no GPUs" } else { "" };
+    format!("the job asks for {wanted}; {place} has {}{note}", list(kinds.into_iter().map(shown_nodes)))
+}
+
+fn shown_nodes(kind: &NodeType) -> String {
+    let mut parts = Vec::new();
+    parts.extend(kind.cpus.map(|cpus| format!("{cpus} CPUs")));
+    parts.extend(kind.memory.map(|memory| memory.to_string()));
+    parts.extend(kind.gpus.iter().map(|(name, count)| match name.as_str() {
+        "" => format!("{count} GPUs"),
+        name => format!("{name}:{count}"),
+    }));
+    let plural = if kind.count == 1 { "" } else { "s" };
+    let down = kind.count.saturating_sub(kind.up);
+    let down = if down == 0 { String::new() } else { format!(", {down} of them down") };
+    format!("{} node{plural} of {}{down}", kind.count, parts.join(", "))
+}
+
+fn constraint(asked: &PlannedResources, site: Option<&SiteModel>) -> String {
+    let named = asked.constraint.as_deref().unwrap_or("a constraint");
+    let mut features: Vec<String> = site
+        .map(|site| site.nodes.iter().flat_map(|kind| kind.features.clone()).collect())
+        .unwrap_or_default();
+    features.sort_unstable();
+    features.dedup();
+    match features.is_empty() {
+        true => format!("`resources.constraint`: no node is `{named}`"),
+        false => format!(
+            "`resources.constraint`: no node is `{named}`; the nodes' features are {}",
+            list(features)
+        ),
+    }
+}
+
+fn licenses(site: Option<&SiteModel>) -> String {
+    match site.map(|site| &site.licenses[..]) {
+        None => "`resources.licenses`: ask the site which it has".to_owned(),
+        Some([]) => "`resources.licenses`: the site has none".to_owned(),
+        Some(known) => {
+            let shown = known.iter().map(|(name, count)| format!("{name} ({count})"));
+            format!("`resources.licenses`: the site has {}", list(shown))
+        }
+    }
+}
+
+fn array(site: Option<&SiteModel>) -> String {
+    match site.and_then(|site| site.max_array_index) {
+        Some(largest) => format!("`resources.array`: the largest index of the site is {largest}"),
+        None => "`resources.array`: the site takes no such indexes, or no arrays".to_owned(),
+    }
+}
+
+fn account(kind: SchedulerKind, asked: &PlannedResources, site: Option<&SiteModel>) -> String {
+    let named = match &asked.account {
+        Some(account) => format!("`resources.account = \"{account}\"` is not one that you may use"),
+        None => "the site wants an account: set `resources.account`".to_owned(),
+    };
+    let of_queue = target(asked, site).filter(|queue| !queue.accounts.is_empty());
+    match of_queue {
+        Some(queue) => {
+            format!("{named}; queue `{}` is for {}", queue.name, list(queue.accounts.iter().cloned()))
+        }
+        None if kind == SchedulerKind::Slurm => {
+            format!(
+                "{named}; `sacctmgr show associations user=$USER format=account,partition,qos` shows yours"
+            )
+        }
+        None => named,
+    }
+}
+
+fn reservation(kind: SchedulerKind, asked: &PlannedResources) -> String {
+    let named = asked.reservation.as_deref().unwrap_or("none");
+    let look = match kind {
+        SchedulerKind::Slurm => "`scontrol show reservation` shows those that there are",
+        _ => "`pbs_rstat` shows those that there are",
+    };
+    format!("`resources.reservation` is `{named}`, which is not there or not for you; {look}")
+}
+
+/// Slurm names the limit on a line of its own: `sbatch: error: QOSMaxSubmitJobPerUserLimit`.
+fn policy(words: &str) -> String {
+    let names = words.split(|c: char| !c.is_ascii_alphanumeric());
+    let mut limits = names.filter(|word| word.starts_with("Assoc") || word.starts_with("QOS"));
+    match limits.find_map(|word| slurm::meaning(word).map(|meaning| (word, meaning))) {
+        Some((limit, meaning)) => format!("`{limit}`: {meaning}"),
+        None => {
+            "a limit on your jobs is reached, or this one is over it; ask the site for its limits".to_owned()
+        }
+    }
+}
+
+/// As many as a line holds.
+fn list(items: impl IntoIterator<Item = String>) -> String {
+    const SHOWN: usize = 8;
+    let items: Vec<String> = items.into_iter().collect();
+    let more = items.len().saturating_sub(SHOWN);
+    let shown = items.into_iter().take(SHOWN).collect::<Vec<_>>().join(", ");
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Bytes, Walltime};
+
+    fn asked() -> PlannedResources {
+        PlannedResources {
+            nodes: 2,
+            tasks_per_node: 4,
+            cpus_per_task: Some(8),
+            gpus_per_node: Some("a100:4".to_owned()),
+            memory: Some(Bytes(900 << 30)),
+            walltime: Some(Walltime(36 * 3600)),
+            queue: Some("debug".to_owned()),
+            account: None,
+            qos: None,
+            reservation: None,
+            constraint: Some("rack9".to_owned()),
+            nodelist: None,
+            exclude: None,
+            exclusive: false,
+            memory_per_cpu: None,
+            array: None,
+            depends: Vec::new(),
+            begin: None,
+            mail: None,
+            licenses: Vec::new(),
+        }
+    }
+
+    fn site() -> SiteModel {
+        let queue = |name: &str, hours: u64, accounts: &[&str]| Queue {
+            name: name.to_owned(),
+            is_default: name == "batch",
+            is_up: true,
+            max_walltime: Some(Walltime(hours * 3600)),
+            accounts: accounts.iter().map(|&name| name.to_owned()).collect(),
+            ..Queue::default()
+        };
+        SiteModel {
+            format: SiteModel::FORMAT,
+            scheduler: SchedulerKind::Slurm,
+            version: None,
+            asked_at_ms: 0,
+            accounting: None,
+            max_array_index: Some(1000),
+            queues: vec![queue("batch", 168, &[]), queue("debug", 1, &["proj"])],
+            nodes: vec![NodeType {
+                queues: vec!["batch".to_owned(), "debug".to_owned()],
+                count: 4,
+                up: 3,
+                cpus: Some(16),
+                sockets: None,
+                memory: Some(Bytes(64 << 30)),
+                gpus: vec![("v100".to_owned(), 4)],
+                features: vec!["ib".to_owned(), "rack1".to_owned()],
+            }],
+            licenses: vec![("matlab".to_owned(), 4)],
+        }
+    }
+
+    #[track_caller]
+    fn tells(words: &str, parts: &[&str]) {
+        let told = hint(SchedulerKind::Slurm, words, &asked(), Some(&site())).expect("a hint");
+        for part in parts {
+            assert!(told.contains(part), "{words}: {told}");
+        }
+    }
+
+    #[test]
+    fn what_the_site_has_instead_is_told() {
+        tells("sbatch: error: invalid partition specified: x", &["batch (the default, up to 168h)", "debug"]);
+        tells(
+            "Requested time limit is invalid (missing or exceeds some limit)",
+            &["36h", "`debug` is 1h", "batch"],
+        );
+        tells("Memory specification can not be satisfied", &["900GiB", "64GiB", "1 of them down"]);
+        tells("Requested node configuration is not available", &["2 nodes", "32 CPUs", "4 nodes of 16 CPUs"]);
+        tells("Invalid generic resource (gres) specification", &["a100:4", "v100:4"]);
+        tells("Invalid feature specification", &["rack9", "ib, rack1"]);
+        tells("Invalid license specification", &["matlab (4)"]);
+        tells("Invalid job array specification", &["1000"]);
+        tells("Invalid account or account/partition combination specified", &["is for proj"]);
+        tells("Job dependency problem", &["resources.depends"]);
+        let policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";
+        tells(policy, &["limit on your jobs"]);
+        tells(
+            &format!("sbatch: error: AssocMaxWallDurationPerJobLimit\n{policy}"),
+            &["`AssocMaxWall", "single jobs"],
+        );
+        tells("sbatch: error: QOSMaxSubmitJobPerUserLimit", &["`QOSMaxSubmit", "at a time"]);
+    }
+
+    #[test]
+    fn a_hint_needs_no_site_and_unknown_words_have_none() {
+        for (words, _) in WORDS {
+            let told = hint(SchedulerKind::Torque, words, &asked(), None);
+            assert!(told.is_some_and(|told| told.len() > 20), "{words}");
+        }
+        assert_eq!(hint(SchedulerKind::Slurm, "it is Tuesday", &asked(), Some(&site())), None);
+    }
+}
