@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{AccessFlags, access};
 
 use super::args::JobFile;
+use super::depends;
 use super::error::{Error, Kind};
 use super::schedulers;
 use super::session::Session;
@@ -59,11 +60,18 @@ impl Job {
             }
             None => None,
         };
-        let facts = place.facts(session, &spec, file, python.as_ref())?;
+        let mut facts = place.facts(session, &spec, file, python.as_ref())?;
+        if !spec.resources.depends.is_empty() {
+            let scheduler = plan::scheduler_of(&spec, &session.settings, &facts);
+            let targets = depends::targets(session, &spec, scheduler, !args.no_check)?;
+            facts.targets =
+                targets.map_err(|faults| Error::in_file(faults.kind, &shown, &text, faults.problems))?;
+        }
         let against = if args.no_check { Against::Nothing } else { against };
         match resolved(session, &spec, facts, against) {
             Ok((plan, site)) => Ok(Self { plan, python, site }),
-            Err((faults, site)) => {
+            Err(against) => {
+                let (faults, site) = *against;
                 let error = Error::in_file(Kind::JobFile, &shown, &text, faults);
                 Err(match site {
                     Some(site) => error.hinted(format!(
@@ -94,7 +102,7 @@ impl Job {
     }
 }
 
-type Resolved = Result<(Plan, Option<Known>), (Vec<Problem>, Option<Known>)>;
+type Resolved = Result<(Plan, Option<Known>), Box<(Vec<Problem>, Option<Known>)>>;
 
 /// Resolves the job, with what is known of the site. Nobody is refused for what a scheduler said some time ago: it is
 /// asked again. With the problems comes the site where they are against it.
@@ -119,7 +127,7 @@ fn resolved(session: &Session, spec: &JobSpec, mut facts: SiteFacts, against: Ag
     }
     match tried {
         Ok(plan) => Ok((plan, known)),
-        Err(problems) => Err((problems, known)),
+        Err(problems) => Err(Box::new((problems, known))),
     }
 }
 

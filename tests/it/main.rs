@@ -1,5 +1,6 @@
 //! The integration tests, one binary.
 
+mod arrays;
 mod bad_input;
 mod binaries;
 mod build;
@@ -24,6 +25,7 @@ mod client;
 mod daemon;
 mod daemon_trouble;
 mod daemon_users;
+mod depends;
 mod docs;
 mod example_job;
 mod exec;

@@ -13,8 +13,8 @@ use crate::cli::outcome::{code_of_state, own_code};
 use crate::cli::progress::{Display, Epochs};
 use crate::cli::session::Session;
 use crate::cli::summary;
-use crate::cli::track::{Tracked, Tracker};
-use crate::job::{JobState, Launcher, RunId, SchedulerKind};
+use crate::cli::track::{Tracked, Tracker, output_path};
+use crate::job::{JobState, Launcher, RunId, SchedulerKind, TimingPattern};
 use crate::plan::Plan;
 use crate::record::{RunRecord, resolve};
 use crate::units::display_seconds;
@@ -32,6 +32,7 @@ const UNCLEAR_PATIENCE: Duration = Duration::from_secs(45);
 pub(crate) struct Watched {
     run_id: RunId,
     local: bool,
+    timing: Option<TimingPattern>,
     epochs: Option<Epochs>,
     unclear_since: Option<Instant>,
     over: Option<Tracked>,
@@ -40,7 +41,8 @@ pub(crate) struct Watched {
 impl Watched {
     /// A run with its plan.
     pub(crate) fn new(record: &RunRecord, plan: &Plan) -> Self {
-        let output = record.output.as_ref().map(|output| {
+        // The output of an array's element is known when one runs.
+        let output = record.output.as_ref().filter(|_| record.array.is_none()).map(|output| {
             // With one output for each node the first node's is followed.
             let output = match plan.launcher {
                 Launcher::Each if plan.scheduler == SchedulerKind::Slurm => {
@@ -53,6 +55,7 @@ impl Watched {
         Self {
             run_id: record.run_id.clone(),
             local: record.scheduler == SchedulerKind::Local,
+            timing: plan.timing.clone(),
             epochs: output.map(|output| Epochs::new(output, plan.timing.as_ref())),
             unclear_since: None,
             over: None,
@@ -62,6 +65,9 @@ impl Watched {
     /// Decides whether the run is over.
     fn look(&mut self, tracked: Tracked) {
         let status = &tracked.status;
+        if self.epochs.is_none() {
+            self.epochs = first_running(&tracked).map(|output| Epochs::new(output, self.timing.as_ref()));
+        }
         let ended = status.state == JobState::Running && status.exit.is_some();
         if status.state.is_final() {
             self.over = Some(tracked);
@@ -76,6 +82,12 @@ impl Watched {
             self.unclear_since = None;
         }
     }
+}
+
+/// The output of the first element that runs: of an array only its epochs are told.
+fn first_running(tracked: &Tracked) -> Option<PathBuf> {
+    let first = tracked.elements.iter().find(|element| element.status.state == JobState::Running)?;
+    output_path(&tracked.record, Some(first.element))
 }
 
 /// Runs the verb; returns the exit code.
@@ -102,7 +114,9 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
         let record = run.read_run()?;
         watched.push(match plan {
             Some(plan) => Watched::new(&record, &plan),
-            None => Watched { run_id, local: false, epochs: None, unclear_since: None, over: None },
+            None => {
+                Watched { run_id, local: false, timing: None, epochs: None, unclear_since: None, over: None }
+            }
         });
     }
     let limit = args.timeout.map(Duration::from_secs);
@@ -185,6 +199,9 @@ fn ask(
         *states.entry(tracked.status.state).or_default() += 1;
         if let Some(reason) = &tracked.status.reason {
             detail = format!(": {reason}");
+        }
+        if let Some(counts) = &tracked.status.elements {
+            detail = format!(", {}/{} elements over", counts.over(), counts.total);
         }
         if let Some(watched) = watched.iter_mut().find(|watched| watched.run_id == tracked.record.run_id) {
             watched.look(tracked);

@@ -6,10 +6,15 @@ use crate::job::{JobState, RunId};
 use crate::store::{Filter, Found, RunRow};
 
 impl Tracker<'_> {
+    /// The runs that `text` may mean.
+    pub(crate) fn look_up(&mut self, text: &str) -> Result<Found, Error> {
+        self.discover()?;
+        Ok(self.store.find(text)?)
+    }
+
     /// The run that `text` means.
     pub(crate) fn find(&mut self, text: &str) -> Result<RunId, Error> {
-        self.discover()?;
-        match self.store.find(text)? {
+        match self.look_up(text)? {
             Found::One(run_id) => Ok(run_id),
             Found::None => {
                 let error = Error::new(Kind::Missing, format!("there is no run `{text}`"));
