@@ -38,7 +38,11 @@ pub fn find_notice(tail: &[u8], jobs: &[&str]) -> Option<Notice> {
 
 /// `slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-20T12:02:01 DUE TO TIME LIMIT ***`
 fn slurm(line: &str) -> Option<Notice> {
-    let (_, said) = line.split_once("slurmstepd: error: ")?;
+    // A node daemon that was told its name gives it on: `slurmstepd-n1`.
+    let (who, said) = line.split_once(": error: ")?;
+    if !who.trim().starts_with("slurmstepd") {
+        return None;
+    }
     let notice = |kind, job: &str| {
         // `12`, `12.batch`, `12.0`
         let job = job.split('.').next().unwrap_or(job).to_owned();
@@ -98,6 +102,10 @@ mod tests {
             ),
             (
                 "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-11-20T12:02:01 DUE TO TIME LIMIT ***",
+                CauseKind::TimeLimit,
+            ),
+            (
+                "slurmstepd-n1: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-20T21:23:24 DUE TO TIME LIMIT ***",
                 CauseKind::TimeLimit,
             ),
             (
@@ -165,7 +173,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_without_panic(
-            head in "(slurmstepd: error: |=>> PBS: job killed: )?(\\*\\*\\* |Detected )?",
+            head in "(slurmstepd(-n1)?: error: |=>> PBS: job killed: )?(\\*\\*\\* |Detected )?",
             bytes in proptest::collection::vec(any::<u8>(), 0..80),
         ) {
             let _ = find_notice(&[head.as_bytes(), &bytes].concat(), &["12"]);

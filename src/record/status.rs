@@ -338,6 +338,37 @@ mod tests {
     }
 
     #[test]
+    fn notices_cancels_and_kills_for_want_of_memory_explain_in_this_order() {
+        let notice = |kind, job: Option<&str>| {
+            Some(Notice { kind, line: "a line".into(), job: job.map(str::to_owned) })
+        };
+        let of = |exit, notice, asked, queue: Option<JobState>| {
+            let outcome = Outcome {
+                start: mark(None),
+                end: mark(exit).filter(|mark| mark.exit_code.is_some()),
+                notice,
+                cancel_asked_at_ms: asked,
+                ..Outcome::default()
+            };
+            resolve(&outcome, queue.map(entry).as_ref())
+        };
+        let limit = || notice(CauseKind::TimeLimit, Some("7"));
+        assert_eq!(of(Some(143), limit(), Some(900), None).state, JobState::Timeout);
+        assert_eq!(of(Some(143), limit(), None, Some(JobState::Failed)).state, JobState::Timeout);
+        assert_eq!(of(Some(0), limit(), None, None).state, JobState::Timeout);
+        assert_eq!(of(Some(0), limit(), None, Some(JobState::Completed)).state, JobState::Completed);
+        assert_eq!(of(Some(143), limit(), None, Some(JobState::Pending)).state, JobState::Pending);
+        let unnamed = notice(CauseKind::TimeLimit, None);
+        assert_eq!(of(Some(0), unnamed, None, None).state, JobState::Completed);
+        let memory = || notice(CauseKind::Memory, Some("7"));
+        assert_eq!(of(Some(137), memory(), None, None).state, JobState::OutOfMemory);
+        assert_eq!(of(Some(143), memory(), Some(900), None).state, JobState::Cancelled);
+        assert_eq!(of(Some(0), memory(), None, None).state, JobState::Completed);
+        let told = of(None, limit(), None, None);
+        assert_eq!(told.cause.map(|cause| cause.text).as_deref(), Some("it reached its time limit: a line"));
+    }
+
+    #[test]
     fn signals_are_told_from_codes() {
         assert_eq!(mark(Some(143)).and_then(|m| m.exit()), Some(ExitStatus::Signal(15)));
         assert_eq!(mark(Some(3)).and_then(|m| m.exit()), Some(ExitStatus::Code(3)));

@@ -4,6 +4,7 @@ mod arrays;
 mod bad_input;
 mod binaries;
 mod build;
+mod causes;
 mod cgroup;
 mod cli_cancel;
 mod cli_check;

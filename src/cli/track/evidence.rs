@@ -47,7 +47,11 @@ impl Witness<'_> {
         }
         let outcome = &reading.outcome;
         let marks = outcome.start.iter().chain(&outcome.end).filter_map(|mark| mark.job_id.as_ref());
-        let jobs: Vec<&str> = marks.chain(&self.record.job_id).map(|job_id| &*job_id.0).collect();
+        let ids: Vec<&str> = marks.chain(&self.record.job_id).map(|job_id| &*job_id.0).collect();
+        // Slurm names an element by its own number or by its array's.
+        let elements = self.element.map(|element| ids.iter().map(move |id| format!("{id}_{element}")));
+        let of_element: Vec<String> = elements.into_iter().flatten().collect();
+        let jobs: Vec<&str> = ids.iter().copied().chain(of_element.iter().map(String::as_str)).collect();
         let output = output_path(self.record, self.element);
         let of_scheduler = Some(self.run.path().join(SCHEDULER_OUTPUT)).filter(|_| self.element.is_none());
         let ends = output.into_iter().chain(of_scheduler).filter_map(|path| end_of(&path).ok());
