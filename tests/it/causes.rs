@@ -94,6 +94,19 @@ fn notice_of_the_pbs_family_lies_beside_the_records() {
 }
 
 #[test]
+fn kill_for_want_of_memory_is_in_the_nodes_record() {
+    let (env, id) = forgotten();
+    attempt(&env, &id, "0.0", Some(1));
+    let mut record = crate::records::node(id.parse().expect("an id"), "n1", 5_000);
+    record.usage.mem_oom_kills = Some(1);
+    let dir = env.run_dir(&id).join("0.0/n1.0");
+    fs::create_dir(&dir).expect("ours");
+    fs::write(dir.join("record.json"), serde_json::to_vec(&record).expect("text")).expect("ours");
+    let status = status(&env, &id);
+    assert_eq!((&status["state"], &status["exit"]["code"]), (&"out_of_memory".into(), &1.into()), "{status}");
+}
+
+#[test]
 fn only_the_end_of_a_large_output_is_looked_at() {
     let (env, id) = forgotten();
     attempt(&env, &id, "0.0", Some(143));

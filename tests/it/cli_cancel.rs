@@ -72,3 +72,40 @@ fn name_of_several_runs_means_the_one_that_goes_on() {
     let _ = env.dlrun(["cancel", "same"]).run().code(0).says(&first);
     let _ = env.dlrun(["wait", &first]).run().code(15);
 }
+
+#[test]
+fn all_that_go_on_are_cancelled_and_no_other() {
+    let env = TestEnv::new();
+    let _ = env.dlrun(["cancel", "--all"]).run().code(66);
+    let over = env.submit(&env.job_called("over", "true", ""));
+    let _ = env.dlrun(["wait", &over]).run().code(0);
+    let _ = env.dlrun(["cancel", "--all"]).run().code(0).says("no run goes on\n");
+    let first = env.submit(&env.job_called("first", "while [ ! -e go ]; do sleep 0.05; done", ""));
+    let second = env.submit(&env.job_called("second", "true", ""));
+    env.wait_state(&first, "running");
+    let done = env.dlrun(["cancel", "--all"]).run().code(0).says(&first).says(&second);
+    assert!(!done.text().contains(&over), "{}", done.text());
+    let _ = env.dlrun(["wait", &first, &second]).run().code(15);
+    let _ = env.dlrun(["cancel", "--all"]).run().code(0).says("no run goes on\n");
+    let _ = env.dlrun(["cancel", "--all", &first]).run().code(64);
+}
+
+#[test]
+fn one_that_cannot_be_cancelled_keeps_no_other_from_it() {
+    let env = TestEnv::new();
+    let now = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs();
+    for number in [100, 101, 102] {
+        let _ = env.fake_slurm().stdout(&format!("{number}\n"));
+        let _ = env.dlrun(["submit"]).arg(env.job("true", "")).run().code(0);
+    }
+    let running = |number: u32| format!("{number}|RUNNING|{now}|{now}|N/A|n1|None\n");
+    let _ = env.fake("squeue").stdout(&[100, 101, 102].map(running).concat());
+    let denied = "echo 'scancel: error: Kill job error on job id 101: Access/permission denied' >&2; exit 1";
+    let scancel = env.fake("scancel").hook(&format!("if [ \"$1\" = 101 ]; then {denied}; fi"));
+    let done = env.dlrun(["cancel", "--all"]).run().code(69).warns("permission denied");
+    let _ = done.says("(job 100)").says("(job 102)");
+    assert_eq!(scancel.calls().len(), 3);
+    let result = env.dlrun(["cancel", "100", "101", "--json"]).run().code(69).result();
+    assert_eq!((&result["runs"][0]["asked"], &result["runs"][1]["asked"]), (&true.into(), &false.into()));
+    assert_eq!(result["runs"][1]["error"]["kind"], "unreachable");
+}

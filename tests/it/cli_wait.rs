@@ -101,3 +101,27 @@ fn queue_that_fails_now_and_then_does_not_end_the_wait() {
     let _ = queue.code(0).stderr("").stdout(&format!("4711|COMPLETED|{now}|{now}|{now}|n1|None\n"));
     let _ = waiting.finish().code(0).warns("Socket timed out");
 }
+
+#[test]
+fn a_name_means_all_its_runs_that_go_on() {
+    let env = TestEnv::new();
+    let held = |script: &str| env.submit(&env.job_called("same", script, ""));
+    let over = held("exit 4");
+    let _ = env.dlrun(["wait", &over]).run().code(10);
+    let first = held("while [ ! -e go ]; do sleep 0.05; done");
+    let second = held("true");
+    env.wait_state(&first, "running");
+    let _ = env.dlrun(["wait", "--passthrough", "same"]).run().code(64).warns("2 runs go on");
+    env.write("go", "");
+    let result = env.dlrun(["wait", "same", &first, "--json"]).run().code(0).result();
+    let mut waited: Vec<&str> = result["runs"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|run| run["run"]["run_id"].as_str())
+        .collect();
+    waited.sort_unstable();
+    let mut expected = [first.as_str(), second.as_str()];
+    expected.sort_unstable();
+    assert_eq!(waited, expected);
+}
