@@ -2,7 +2,7 @@
 
 use super::PlannedResources;
 use super::resolve::{JOB_FILE, Resolver};
-use crate::config::{GpuTable, HouseRule};
+use crate::config::{GpuTable, House, HouseRule};
 use crate::diagnostic::Problem;
 use crate::job::Resources;
 
@@ -45,13 +45,7 @@ impl Resolver<'_> {
                 asked.clone()
             }
         };
-        let number = count.parse::<u32>().unwrap_or(0);
-        let house = tables.house.cores_per_gpu.as_ref();
-        let of_kind = table.and_then(|gpu| Some((gpu.cores_per_gpu?, &gpu.origin)));
-        let cores = of_kind.or(house.map(|(cores, origin)| (*cores, origin)));
-        let cores = cores.map(|(cores, origin)| {
-            (cores.saturating_mul(number), format!("{origin}: {cores} go with each of {number} GPUs"))
-        });
+        let cores = cores_of(&tables.house, table, count.parse().unwrap_or(0));
         Gpus {
             request: Some(request),
             queue: table.and_then(|gpu| {
@@ -152,19 +146,31 @@ impl Resolver<'_> {
             let hint = format!("write it under [resources]; {} requires it", rule.origin);
             self.problems.push(Problem::of_file(message).hinted(hint));
         }
-        let named = |rules: &[HouseRule]| rules.iter().map(|rule| rule.key).collect::<Vec<_>>().join(", ");
-        if !house.forbid.is_empty() || !house.require.is_empty() {
-            let (forbid, require) = (named(&house.forbid), named(&house.require));
-            let part =
-                |word: &str, keys: String| if keys.is_empty() { keys } else { format!("{word} {keys}") };
-            let parts = [part("forbid", forbid), part("require", require)];
-            let value: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-            let origins = house.forbid.iter().chain(&house.require).map(|rule| rule.origin.to_string());
-            let mut origins: Vec<String> = origins.collect();
-            origins.dedup();
-            self.decide("house rules", value.join("; "), origins.join(", "));
-        }
+        self.name_house_rules(house);
     }
+
+    fn name_house_rules(&mut self, house: &House) {
+        let named = |word: &str, rules: &[HouseRule]| {
+            let keys: Vec<&str> = rules.iter().map(|rule| rule.key).collect();
+            (!keys.is_empty()).then(|| format!("{word} {}", keys.join(", ")))
+        };
+        let parts = [named("forbid", &house.forbid), named("require", &house.require)];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.is_empty() {
+            return;
+        }
+        let rules = house.forbid.iter().chain(&house.require);
+        let mut origins: Vec<String> = rules.map(|rule| rule.origin.to_string()).collect();
+        origins.dedup();
+        self.decide("house rules", parts.join("; "), origins.join(", "));
+    }
+}
+
+/// CPUs that go with so many GPUs: by their type, else by the house rule.
+fn cores_of(house: &House, gpu: Option<&GpuTable>, number: u32) -> Option<(u32, String)> {
+    let of_kind = gpu.and_then(|gpu| Some((gpu.cores_per_gpu?, &gpu.origin)));
+    let (cores, origin) = of_kind.or(house.cores_per_gpu.as_ref().map(|(cores, origin)| (*cores, origin)))?;
+    Some((cores.saturating_mul(number), format!("{origin}: {cores} go with each of {number} GPUs")))
 }
 
 /// Says whether the job ends up with a value, be it from the job file or from elsewhere.

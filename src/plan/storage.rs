@@ -5,7 +5,7 @@
 
 use super::PlannedStorage;
 use super::resolve::Resolver;
-use crate::config::{StorageTable, Subject};
+use crate::config::{Rule, StorageTable, Subject};
 use crate::job::StorageClass;
 
 impl Resolver<'_> {
@@ -13,25 +13,15 @@ impl Resolver<'_> {
     pub(super) fn storage(&mut self, queue: Option<&str>) -> Option<PlannedStorage> {
         let settings = self.settings;
         let tables = settings.tables();
-        let ruled = tables
-            .rules
-            .iter()
-            .find(|rule| rule.when.iter().any(|condition| condition.subject == Subject::Storage));
-        let (preferred, why) = match (self.spec.storage, ruled) {
-            (Some(class), _) => (Some(class), format!("the job file prefers {}", class.as_str())),
-            (None, Some(rule)) => {
-                (None, format!("the job file prefers none, and the rule {} goes by it", rule.name))
-            }
+        let goes_by_it = |rule: &&Rule| rule.when.iter().any(|one| one.subject == Subject::Storage);
+        let preferred = self.spec.storage;
+        let why = match (preferred, tables.rules.iter().find(goes_by_it)) {
+            (Some(class), _) => format!("the job file prefers {}", class.as_str()),
+            (None, Some(rule)) => format!("the job file prefers none, and the rule {} goes by it", rule.name),
             (None, None) => return None,
         };
         if tables.storage.is_empty() {
-            if let Some(class) = preferred {
-                self.decide("storage", "none", "the site's configuration names none");
-                self.warnings.push(format!(
-                    "`storage.prefer = \"{}\"` has no effect: the configuration has no [storage.NAME] with `path` and `class`",
-                    class.as_str()
-                ));
-            }
+            self.no_storage_configured();
             return None;
         }
         let serves = |table: &&StorageTable| {
@@ -39,32 +29,37 @@ impl Resolver<'_> {
         };
         let usable: Vec<&StorageTable> = tables.storage.iter().filter(serves).collect();
         let chosen = choose(&usable, preferred);
-        match chosen {
-            Some(table) => {
-                let value = format!("{} ({}, {})", table.name, table.class.as_str(), table.path);
-                self.decide(
-                    "storage",
-                    value,
-                    format!("{why}; {}: {}", table.origin, fit(table.class, preferred)),
-                );
-            }
-            None => {
-                self.decide("storage", "none", format!("{why}, and none serves the job's queue"));
-                self.warnings.push(
-                    "no storage is chosen: none of the configuration serves the job's queue".to_owned(),
-                );
-            }
+        if let Some(table) = chosen {
+            let value = format!("{} ({}, {})", table.name, table.class.as_str(), table.path);
+            let fit = fit(table.class, preferred);
+            self.decide("storage", value, format!("{why}; {}: {fit}", table.origin));
+        } else {
+            self.decide("storage", "none", format!("{why}, and none serves the job's queue"));
+            self.warnings
+                .push("no storage is chosen: none of the configuration serves the job's queue".into());
         }
-        for other in tables.storage.iter().filter(|other| chosen.is_none_or(|chosen| chosen != *other)) {
-            let why = if serves(&other) {
-                format!("its class is {}", other.class.as_str())
-            } else {
-                format!("only for the queues {}", other.queues.join(", "))
+        for other in tables.storage.iter().filter(|other| chosen != Some(*other)) {
+            let why = match serves(&other) {
+                true if chosen.is_some_and(|chosen| chosen.class == other.class) => {
+                    "of its class, another comes first".into()
+                }
+                true => format!("its class is {}", other.class.as_str()),
+                false => format!("only for the queues {}", other.queues.join(", ")),
             };
             self.reject(&other.name, why);
         }
         let chosen = chosen?;
         Some(PlannedStorage { name: chosen.name.clone(), path: chosen.path.clone(), class: chosen.class })
+    }
+
+    /// A preference is no need, so the job may run; but it is told.
+    fn no_storage_configured(&mut self) {
+        let Some(class) = self.spec.storage else { return };
+        self.decide("storage", "none", "the site's configuration names none");
+        self.warnings.push(format!(
+            "`storage.prefer = \"{}\"` has no effect: the configuration has no [storage.NAME] with `path` and `class`",
+            class.as_str()
+        ));
     }
 }
 

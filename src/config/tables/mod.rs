@@ -4,6 +4,7 @@
 //! user's own file says of rules and house rules is added to the site's and replaces nothing.
 
 mod read;
+mod words;
 
 pub(super) use read::{TABLES, is_table, read};
 

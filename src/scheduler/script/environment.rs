@@ -102,3 +102,45 @@ while IFS= read -r dlrun_line || [ -n "$dlrun_line" ]; do
     export "${dlrun_line%%=*}=${dlrun_line#*=}"
 done < "$dlrun_env_file"
 "#;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::command::Tool;
+    use crate::job::StorageClass;
+
+    fn expanded(path: &str, variable: &str) -> String {
+        let storage = PlannedStorage { name: "s".into(), path: path.to_owned(), class: StorageClass::Ssd };
+        let refuse = "refuse() { printf 'refused: %s' \"$2\"; exit 0; }\n";
+        let script = format!(
+            "{refuse}X={}\n{}printf '%s|%s' \"$DLRUN_STORAGE\" \"$DLRUN_STORAGE_CLASS\"",
+            quoted(variable),
+            storage_variables(&storage)
+        );
+        Tool::new("bash").args(["-c", &script]).run().expect("bash runs").stdout
+    }
+
+    #[test]
+    fn a_variable_that_is_not_set_is_refused_by_its_name() {
+        assert_eq!(expanded("$X/$X", "a b"), "a b/a b|ssd");
+        let refused = expanded("/it's/$X-$NOT_SET", "a");
+        assert_eq!(refused, "refused: the storage s is at /it's/$X-$NOT_SET, and $NOT_SET is not set here");
+        assert!(expanded("/$X", "").starts_with("refused: "));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn nothing_but_the_variables_is_interpreted(
+            before in "[^\\x00$]{0,20}",
+            after in "[^\\x00$A-Za-z0-9_][^\\x00$]{0,20}",
+            value in "[^\\x00]{1,20}",
+        ) {
+            let found = expanded(&format!("/{before}$X{after}"), &value);
+            prop_assert_eq!(found, format!("/{before}{value}{after}|ssd"));
+        }
+    }
+}

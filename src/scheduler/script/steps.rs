@@ -138,3 +138,28 @@ prologue_step() { # prologue_step RULE WORD...
     [ "$code" = 0 ] || give_up "$code" "a prologue step of rule $rule failed with exit code $code: $*"
 }
 "#;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::command::Tool;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn the_words_of_a_step_reach_its_program_byte_for_byte(
+            texts in proptest::collection::vec("[^\\x00\\x01]{0,20}", 0..4),
+        ) {
+            let mut command = vec!["printf".to_owned(), "%s\\001".to_owned(), "x".to_owned()];
+            command.extend(texts.iter().cloned());
+            let step = Step { command, rule: "it's".to_owned() };
+            let script = format!("{AROUND}{BEFORE}prologue_step {}\n", words(&step));
+            let found = Tool::new("bash").args(["-c", &script]).run().expect("bash runs").stdout;
+            let expected: String = std::iter::once("x").chain(texts.iter().map(|text| &text[..])).map(|text| format!("{text}\u{1}")).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
