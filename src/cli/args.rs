@@ -54,6 +54,7 @@ pub(crate) enum Verb {
     /// Cancel runs
     Cancel(Cancel),
     /// Tell what works here and what does not; exit code 78 where something fails
+    #[command(long_about = DOCTOR)]
     Doctor,
     /// Tell in dlrun's words what a scheduler printed
     #[command(long_about = EXPLAIN)]
@@ -179,6 +180,12 @@ pub(crate) struct Show {
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) points: u32,
 }
+
+const DOCTOR: &str = "Tell what works here and what does not; exit code 78 where something fails
+
+Looks at the state directory and its index, the scheduler with its queues, nodes and accounting, dlrun on the nodes, clocks, \
+container runtime, Python, the node daemon, GPUs and cgroups. Each finding comes with what to do about it. A scheduler that \
+gives no answer is a finding too.";
 
 const TOP: &str = "Show the runs of this node as they are now, with CPU, memory and GPUs
 

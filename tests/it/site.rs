@@ -62,12 +62,146 @@ fn kept(env: &TestEnv) -> Value {
     serde_json::from_slice(&fs::read(kept_file(env)).expect("it was kept")).expect("JSON")
 }
 
+/// Asks for more time than queue `batch` gives.
 const LONG: &str = "[resources]\nwalltime = \"400:00:00\"\n";
 
-/// A Slurm whose `sinfo` knows its version and no more.
+/// A Slurm that tells its version and no queue.
 fn with_sinfo(env: &TestEnv) -> Fake {
     let _ = env.fake_slurm();
+    let _ = env.fake("scontrol").stdout("SLURM_VERSION = 22.05.8\n");
     env.fake("sinfo").stdout("slurm 22.05.8\n")
+}
+
+/// Makes that Slurm tell queues and nodes: `batch` of four nodes for a day, `gpu` of two for a week, `old` that is down.
+/// Its clock goes `behind` by so many seconds.
+fn tell_site(env: &TestEnv, behind: u32) {
+    let config =
+        "SLURM_VERSION = 22.05.8\nMaxArraySize = 1001\nAccountingStorageType = accounting_storage/none";
+    let queue = |name: &str, more: &str, state: &str| {
+        format!("PartitionName={name} AllowAccounts=ALL {more} MinNodes=0 State={state} TotalNodes=4")
+    };
+    let queues = [
+        queue("batch", "Default=YES DefaultTime=01:00:00 MaxNodes=UNLIMITED MaxTime=1-00:00:00", "UP"),
+        queue("gpu", "Default=NO DefaultTime=NONE MaxNodes=2 MaxTime=7-00:00:00", "UP"),
+        queue("old", "Default=NO DefaultTime=NONE MaxNodes=UNLIMITED MaxTime=UNLIMITED", "DOWN"),
+    ];
+    let nodes = "batch|4|16|1|64000|(null)|idle|ib|c[1-4]\ngpu|2|16|1|64000|gpu:h100:8|idle|ib,nvl|g[1-2]";
+    let _ = env.fake("sinfo").hook(&format!(
+        "case $* in *--version*) echo 'slurm 22.05.8' ;; *) cat <<'END'\n{nodes}\nEND\n;; esac"
+    ));
+    let _ = env.fake("scontrol").hook(&format!(
+        "case $* in\n*config*) echo \"Configuration data as of $(($(date +%s) - {behind}))\"\ncat <<'END'\n{config}\nEND\n;;\n\
+         *partition*) cat <<'END'\n{}\nEND\n;;\nesac",
+        queues.join("\n")
+    ));
+}
+
+fn with_site() -> (TestEnv, Fake) {
+    let env = TestEnv::new();
+    let sbatch = env.fake_slurm();
+    tell_site(&env, 0);
+    (env, sbatch)
+}
+
+#[test]
+fn a_job_that_can_never_start_is_refused_at_its_line_before_anything_is_queued() {
+    let (env, sbatch) = with_site();
+    let file = env.job("true", "[resources]\nwalltime = \"400:00:00\"\ngpus_per_node = \"v100:2\"\n");
+    let done = env.dlrun(["submit"]).arg(&file).run().code(65);
+    let done = done.warns("job.toml:4:12").warns("400h is more than queue `batch` allows; its limit is 24h");
+    let done = done
+        .warns("job.toml:5:17")
+        .warns("no node of queue `batch` has GPUs")
+        .warns("h100 (8 a node) in `gpu`");
+    let _ = done.warns("slurm 22.05.8, asked just now").warns("`--no-check` goes without");
+    assert_eq!(sbatch.calls().len(), 0);
+    assert!(!env.state().join("runs").exists());
+    let error = env.dlrun(["check", "--json"]).arg(&file).run().code(65).error();
+    let keys: Vec<&str> =
+        error["problems"].as_array().expect("a list").iter().filter_map(|p| p["message"].as_str()).collect();
+    assert!(
+        keys[0].starts_with("`resources.walltime`") && keys[1].starts_with("`resources.gpus_per_node`"),
+        "{error}"
+    );
+    let _ = env.dlrun(["submit", "--no-check"]).arg(&file).run().code(0);
+    // What fits another queue is told so.
+    let week = env.job("true", "[resources]\nwalltime = \"100h\"\n");
+    let _ = env.dlrun(["check"]).arg(&week).run().code(65).warns("it would fit queue `gpu`");
+    let fits =
+        env.job("true", "[resources]\nqueue = \"gpu\"\nwalltime = \"100h\"\ngpus_per_node = \"h100:8\"\n");
+    let _ = env.dlrun(["check"]).arg(&fits).run().code(0).says("it fits the site (slurm 22.05.8, asked ");
+}
+
+#[test]
+fn bad_values_of_any_kind_are_told_with_what_there_is() {
+    let (env, sbatch) = with_site();
+    for (line, said) in [
+        ("queue = \"gpux\"", "did you mean `gpu`? there are `batch`, `gpu`, `old`"),
+        ("queue = \"old\"", "queue `old` starts no jobs at present"),
+        ("constraint = \"nvlink\"", "no node of the site has the feature `nvlink`"),
+        ("walltime = \"400d\"", "9600h (400 days) is more than queue `batch` allows"),
+        ("cpus_per_task = 17", "no node of queue `batch` has 17 CPUs; the most is 16"),
+        ("memory = \"1TiB\"", "the most is 62.5GiB"),
+    ] {
+        let file = env.job("true", &format!("[resources]\n{line}\n"));
+        let _ = env.dlrun(["submit"]).arg(&file).run().code(65).warns(said);
+    }
+    let wide = env.job("true", "launcher = \"each\"\n[resources]\nnodes = 99999\n");
+    let _ = env
+        .dlrun(["submit"])
+        .arg(&wide)
+        .run()
+        .code(65)
+        .warns("99999 nodes are asked for; there are 4 in queue `batch`");
+    assert_eq!(sbatch.calls().len(), 0);
+}
+
+#[test]
+fn the_configuration_is_laid_over_what_the_scheduler_says() {
+    let (env, _) = with_site();
+    let config = env.root().join("home/config/dlrun/dlrun.toml");
+    fs::create_dir_all(config.parent().expect("it has one")).expect("ours");
+    fs::write(&config, "[queues.gpu]\ndefault = true\nmax_walltime = \"2h\"\n").expect("ours");
+    let file = env.job("true", "[resources]\nwalltime = \"3h\"\n");
+    let done = env.dlrun(["check"]).arg(&file).run().code(65);
+    let by = format!(
+        "3h is more than queue `gpu` allows; its limit is 2h (by the configuration, {}:1)",
+        config.display()
+    );
+    let _ = done.warns(&by).warns("it would fit queue `batch`");
+}
+
+#[test]
+fn doctor_shows_queues_and_nodes_and_goes_on_where_the_scheduler_is_down() {
+    let (env, _) = with_site();
+    let text = env.dlrun(["doctor"]).run().code(0).text();
+    let lines: Vec<String> =
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for line in [
+        "ok queues 3 queues; jobs go to `batch` unless they say",
+        "warning queues `old` starts no jobs at present",
+        "ok nodes 6 nodes, 6 up",
+        "ok clock that of this machine agrees with slurm's controller",
+        "batch (default) up 24h any number all",
+        "gpu up 168h 1 to 2 all",
+        "2 2 16 CPUs, 62.5GiB, 8 x h100 ib,nvl gpu",
+    ] {
+        assert!(lines.iter().any(|told| told == line), "{line:?} in\n{text}");
+    }
+    let told = env.dlrun(["doctor", "--json"]).run().code(0).result();
+    assert_eq!(told["site"]["queues"][1]["name"], "gpu", "{told}");
+    tell_site(&env, 1000);
+    let _ = env.dlrun(["doctor"]).run().code(78).says("1000 s ahead of slurm's controller");
+    let down = "slurm_load_ctl_conf error: Unable to contact slurm controller (connect failure)\n";
+    let _ = env.fake("scontrol").hook("").stderr(down).code(1);
+    let told = env.dlrun(["doctor", "--json"]).run().code(0).result();
+    let findings = told["findings"].as_array().expect("findings");
+    let queues = findings.iter().find(|finding| finding["check"] == "queues").expect("it is told");
+    assert!(
+        queues["level"] == "warning"
+            && queues["text"].as_str().is_some_and(|text| text.contains("Unable to contact"))
+    );
+    assert!(told["site"].is_null() && findings.iter().any(|finding| finding["check"] == "python"));
 }
 
 #[test]

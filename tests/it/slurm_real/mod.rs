@@ -3,6 +3,7 @@
 mod arrays;
 pub(crate) mod cluster;
 mod daemon;
+mod fit;
 mod options;
 mod site;
 mod waiting;
