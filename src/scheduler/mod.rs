@@ -237,6 +237,15 @@ pub trait Scheduler {
     fn site(&self) -> Result<SiteModel, SchedulerError>;
 }
 
+/// The name of a job's output file, as its script makes it; of an array, `%a` stands for the index. PBS's ids go without
+/// the server.
+#[must_use]
+pub fn output_name(scheduler: SchedulerKind, name: &str, is_array: bool, job_id: &JobId) -> String {
+    let id = if scheduler.is_pbs() { pbs::ids::number(&job_id.0) } else { &job_id.0 };
+    let element = if is_array { "_%a" } else { "" };
+    format!("{name}-{id}{element}.out")
+}
+
 /// What a scheduler knows of runs.
 pub type Entries = BTreeMap<RunId, Vec<QueueEntry>>;
 

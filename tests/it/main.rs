@@ -56,4 +56,5 @@ mod support;
 mod systemd;
 mod timing;
 mod torque;
+mod torque_real;
 mod which_scheduler;

@@ -15,6 +15,7 @@ use crate::diagnostic::chain;
 use crate::job::{JobState, RunId};
 use crate::record::{Element, RunRecord, Status};
 use crate::rundir::{Reading, RunDir, RunDirError, StateDir};
+use crate::scheduler::output_name;
 use crate::store::{Store, StoreError};
 use look::{Heard, Look};
 
@@ -188,7 +189,7 @@ fn record_of(run: &RunDir) -> Result<RunRecord, RunDirError> {
     let marks = outcome.start.iter().chain(&outcome.end).find_map(|mark| mark.job_id.clone());
     let nodes = || outcome.nodes.iter().find_map(|node| node.job_id.clone());
     if let Some(job_id) = marks.filter(|job_id| !job_id.0.is_empty()).or_else(nodes) {
-        let file = format!("{}-{job_id}.out", record.name);
+        let file = output_name(record.scheduler, &record.name, record.array.is_some(), &job_id);
         record.output.get_or_insert_with(|| format!("{}/{file}", record.workdir));
         record.job_id = Some(job_id);
         // Found again next time where it cannot be written down.

@@ -18,6 +18,5 @@ pub(super) fn index_variable(scheduler: SchedulerKind) -> &'static str {
 /// script makes the same name (`scheduler/script/pbs.rs`).
 #[must_use]
 pub(super) fn output_name(plan: &Plan, job_id: &JobId) -> String {
-    let element = if plan.resources.array.is_some() { "_%a" } else { "" };
-    format!("{}-{}{element}.out", plan.name, ids::number(&job_id.0))
+    crate::scheduler::output_name(plan.scheduler, &plan.name, plan.resources.array.is_some(), job_id)
 }

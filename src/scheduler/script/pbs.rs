@@ -84,9 +84,9 @@ pub(super) fn before(plan: &Plan) -> String {
         Launcher::Each => {
             let kept: Vec<&str> = plan.env.iter().map(|variable| variable.name.as_str()).collect();
             let node = node_script(plan);
-            let pbsdsh = if plan.scheduler == SchedulerKind::Torque { "pbsdsh -u" } else { "pbsdsh --" };
+            let options = if plan.scheduler == SchedulerKind::Torque { "-u" } else { "--" };
             let own: Vec<&str> = NODES_OWN.into_iter().filter(|name| !kept.contains(name)).collect();
-            let each = EACH.replace("@OWN@", &own.join(" ")).replace("@PBSDSH@", pbsdsh);
+            let each = EACH.replace("@OWN@", &own.join(" ")).replace("@OPTIONS@", options);
             format!("{DIRECTORY}dlrun_node_script={}\n{each}", quoted(&node))
         }
         _ => String::new(),
@@ -128,7 +128,10 @@ const NODES_OWN: [&str; 5] =
 
 /// `pbsdsh` gives its tasks the environment that the job began with, and tells nobody how they ended (its own exit code is
 /// 0). So each node reads environment and words from a file, and leaves its exit code there; the highest is the job's.
-const EACH: &str = r#"dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
+const EACH: &str = r#"# A job's PATH need not have the scheduler's programs; the submitter's has.
+dlrun_pbsdsh=$(command -v pbsdsh || { PATH=${PBS_O_PATH:-$PATH}; command -v pbsdsh; }) ||
+    refuse 66 "pbsdsh, which starts the command on each node, is not found on $DLRUN_NODE"
+dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
     local dsh= code=0 at at_code of=${#dlrun_hosts[@]} tenths=0
     trap '[ -z "$dsh" ] || kill -TERM "$dsh" 2> /dev/null' TERM INT HUP QUIT
     trap '' USR1 USR2
@@ -140,7 +143,7 @@ const EACH: &str = r#"dlrun_on_each() { # dlrun_on_each WORD...: runs the words 
         printf ' %q' "$@"
         printf '\n%s\n%s\n' "$dlrun_exports" "$dlrun_node_script"
     ) > "$dlrun_dir/node"
-    @PBSDSH@ /bin/bash "$dlrun_dir/node" &
+    "$dlrun_pbsdsh" @OPTIONS@ /bin/bash "$dlrun_dir/node" &
     dsh=$!
     while wait "$dsh"; [ $? -gt 128 ] && kill -0 "$dsh" 2> /dev/null; do :; done
     for ((at = 0; at < of; at++)); do
