@@ -10,6 +10,7 @@ mod file;
 mod id;
 mod mail;
 mod resources;
+pub mod schema;
 mod sections;
 mod spec;
 mod state;
