@@ -17,6 +17,7 @@ pub mod units;
 
 // Level 1: plain data and pure functions.
 pub mod config;
+pub mod convert;
 pub mod job;
 pub mod launch;
 pub mod plan;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const LEVEL_0: &[&str] = &["units", "diagnostic", "logging", "command", "clock", "filesystem"];
 /// Level 1 is data and pure functions. What stands in one list may import what stands in earlier lists.
 const LEVEL_1: &[&[&str]] =
-    &[&["job"], &["config"], &["record"], &["protocol", "timing", "launch", "site"], &["plan"]];
+    &[&["job"], &["config", "convert"], &["record"], &["protocol", "timing", "launch", "site"], &["plan"]];
 /// Level 2 holds one outside thing each; none knows another.
 const LEVEL_2: &[&str] = &["client", "export", "scheduler", "monitor", "store", "rundir", "pyenv"];
 /// Level 3: programs. The command line starts the others.

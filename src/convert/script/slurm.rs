@@ -1,0 +1,331 @@
+//! `#SBATCH` lines as a job file.
+
+use std::ops::Range;
+
+use super::Script;
+use super::line::words;
+use super::slurm_options::{SlurmOption, read};
+use super::start;
+use crate::convert::draft::{Draft, Origin};
+use crate::convert::shape::{Asked, Shape, shape};
+use crate::convert::write::Value;
+use crate::convert::{Converted, Format, ScriptPlace, begin, depend, mail, size, time, variables};
+use crate::diagnostic::Problem;
+use crate::units::Walltime;
+
+const TITLE: &str = "From a script with #SBATCH lines. `dlrun check` tells whether it can run.";
+
+pub(super) fn convert(
+    text: &str,
+    script: &Script<'_>,
+    place: Option<&ScriptPlace>,
+    foreign: &[Range<usize>],
+) -> Result<Converted, Problem> {
+    let mut draft = Draft::default();
+    let mut job = Job::default();
+    for option in options(script, &mut draft)? {
+        job.read(&option, &mut draft);
+    }
+    let first = script.directives.first().map_or(0..0, |(_, span)| span.clone());
+    let kind = Origin { about: "#SBATCH".to_owned(), span: first };
+    let _ = draft.set("scheduler.kind", Value::Text("slurm".to_owned()), &kind);
+    let shape = job.set_shape(&mut draft);
+    job.set_gpus(shape, &mut draft);
+    job.set_mail(&mut draft);
+    let _ = start::set(text, script, shape, &[], place, &mut draft)?;
+    for span in foreign {
+        let origin = Origin { about: "#PBS".to_owned(), span: span.clone() };
+        draft.note(&origin, "is left out: the script has `#SBATCH` lines too");
+    }
+    draft
+        .finish(Format::Slurm, TITLE)
+        .map_err(|problems| problems.into_iter().next().unwrap_or_else(|| Problem::of_file("no job file")))
+}
+
+/// The options of all lines; of two the last holds, as `sbatch` has it.
+fn options(script: &Script<'_>, draft: &mut Draft) -> Result<Vec<SlurmOption>, Problem> {
+    let mut options: Vec<SlurmOption> = Vec::new();
+    for (line, span) in &script.directives {
+        let (read, strays) = read(words(line, span.start));
+        for stray in strays {
+            if ["hetjob", "packjob"].contains(&stray.text.as_str()) {
+                let what = "a job of several components (heterogeneous) is nothing that a job file can say";
+                return Err(Problem::at(stray.span, what).hinted("submit it by `sbatch`, or as two jobs"));
+            }
+            let origin = Origin { about: stray.text.clone(), span: stray.span };
+            draft.note(&origin, "is no option of `sbatch`; left out");
+        }
+        options.extend(read);
+    }
+    let mut last: Vec<SlurmOption> = Vec::new();
+    for option in options.into_iter().rev() {
+        if last.iter().any(|known| known.name == option.name && known.verbatim != option.verbatim) {
+            draft.note(&option.origin(), "a later line says otherwise, and holds");
+        } else if !last.iter().any(|known| known.name == option.name) {
+            last.push(option);
+        }
+    }
+    last.reverse();
+    Ok(last)
+}
+
+/// What hangs on several options.
+#[derive(Debug, Default)]
+struct Job {
+    asked: Asked,
+    /// Where each number of [`Job::asked`] stands: nodes, tasks, tasks per node.
+    places: [Option<Origin>; 3],
+    gpus: Option<SlurmOption>,
+    gpus_per_task: Option<SlurmOption>,
+    mail_to: Option<(String, Origin)>,
+    mail_on: Option<(String, Origin)>,
+}
+
+/// Options whose values stand in the job file as they are.
+const SAME: [(&str, &str); 11] = [
+    ("account", "resources.account"),
+    ("array", "resources.array"),
+    ("chdir", "run.workdir"),
+    ("constraint", "resources.constraint"),
+    ("exclude", "resources.exclude"),
+    ("gpus-per-node", "resources.gpus_per_node"),
+    ("job-name", "name"),
+    ("nodelist", "resources.nodelist"),
+    ("partition", "resources.queue"),
+    ("qos", "resources.qos"),
+    ("reservation", "resources.reservation"),
+];
+const OUTPUT: [&str; 3] = ["output", "error", "open-mode"];
+/// They say how `sbatch` itself behaves.
+const MANNERS: [&str; 6] = ["parsable", "quiet", "verbose", "wait", "test-only", "ignore-pbs"];
+
+impl Job {
+    fn read(&mut self, option: &SlurmOption, draft: &mut Draft) {
+        let (origin, value) = (option.origin(), option.value.as_deref().unwrap_or(""));
+        let name = option.name.as_str();
+        if let Some((_, key)) = SAME.iter().find(|(known, _)| *known == name) {
+            let number = value.parse().ok().filter(|_| name == "gpus-per-node").map(Value::Number);
+            or_verbatim(key, number.unwrap_or_else(|| Value::Text(value.to_owned())), option, draft);
+            return;
+        }
+        match name {
+            "nodes" => self.count(0, value.split('-').next().unwrap_or(""), &origin, draft),
+            "ntasks" => self.count(1, value, &origin, draft),
+            "ntasks-per-node" => self.count(2, value, &origin, draft),
+            "cpus-per-task" => number("resources.cpus_per_task", option, draft),
+            "gpus" => self.gpus = Some(option.clone()),
+            "gpus-per-task" => self.gpus_per_task = Some(option.clone()),
+            "gres" => gres(option, draft),
+            "mem" => memory("resources.memory", option, draft),
+            "mem-per-cpu" => memory("resources.memory_per_cpu", option, draft),
+            "time" => walltime(option, draft),
+            "dependency" => depends(option, draft),
+            "begin" => {
+                let moment = begin::moment(value).unwrap_or_default();
+                or_verbatim("resources.begin", Value::Text(moment), option, draft);
+            }
+            "licenses" => licenses(option, draft),
+            "mail-user" => self.mail_to = Some((value.to_owned(), origin)),
+            "mail-type" => self.mail_on = Some((value.to_owned(), origin)),
+            "exclusive" if option.value.is_none() => {
+                let _ = draft.set("resources.exclusive", Value::Flag(true), &origin);
+            }
+            "export" => variables::set(draft, value, &origin),
+            name if OUTPUT.contains(&name) => {
+                draft.note(&origin, "dlrun writes output and errors to NAME-JOBID.out in `run.workdir`");
+            }
+            name if MANNERS.contains(&name) => draft.note(&origin, "says how `sbatch` behaves, not the job"),
+            _ => verbatim(option, draft),
+        }
+        if name == "nodes" && value.contains('-') && value.split('-').next() != value.split('-').nth(1) {
+            draft.note(&option.origin(), format!("a range, `{value}`: the least serves"));
+        }
+    }
+
+    fn count(&mut self, at: usize, value: &str, origin: &Origin, draft: &mut Draft) {
+        let Some(number) = value.parse::<u32>().ok().filter(|number| *number > 0) else {
+            draft.refuse(origin, format!("`{value}` is no number that this can be"));
+            return;
+        };
+        let place = match at {
+            0 => &mut self.asked.nodes,
+            1 => &mut self.asked.tasks,
+            _ => &mut self.asked.tasks_per_node,
+        };
+        *place = Some(number);
+        self.places[at] = Some(origin.clone());
+    }
+
+    fn set_shape(&self, draft: &mut Draft) -> Shape {
+        let shape = shape(self.asked);
+        let [nodes, tasks, per_node] = &self.places;
+        if let Some(origin) = nodes.as_ref().or(tasks.as_ref().filter(|_| shape.nodes > 1)) {
+            let _ = draft.set("resources.nodes", Value::Number(shape.nodes.into()), origin);
+        }
+        if let Some(origin) = per_node.as_ref().or(tasks.as_ref()) {
+            let _ = draft.set("resources.tasks_per_node", Value::Number(shape.tasks_per_node.into()), origin);
+        }
+        let each = format!("{} on each of {} nodes", shape.tasks_per_node, shape.nodes);
+        match (tasks, self.asked) {
+            (Some(origin), Asked { nodes: None, tasks_per_node: None, tasks: Some(tasks) }) if tasks > 1 => {
+                let why = "Slurm would spread the tasks over as many nodes as it likes; here all are on one";
+                draft.note(origin, format!("{why}: `resources.nodes`"));
+            }
+            (Some(origin), Asked { nodes: Some(nodes), .. }) if nodes != shape.nodes => {
+                draft.note(origin, format!("cannot be spread evenly over {nodes} nodes: {each}"));
+            }
+            _ => {}
+        }
+        if let (Some(origin), Some(asked)) = (per_node, self.asked.tasks_per_node)
+            && asked != shape.tasks_per_node
+        {
+            draft.note(origin, format!("is a maximum beside `--ntasks`: {each}"));
+        }
+        shape
+    }
+
+    /// GPUs in all and GPUs of a task as GPUs of a node.
+    fn set_gpus(&self, shape: Shape, draft: &mut Draft) {
+        let Shape { nodes, tasks_per_node } = shape;
+        for (option, times, by) in [(&self.gpus, 1, nodes), (&self.gpus_per_task, tasks_per_node, 1)] {
+            let Some(option) = option else { continue };
+            let value = option.value.as_deref().unwrap_or("");
+            let (kind, count) =
+                value.rsplit_once(':').map_or((None, value), |(kind, count)| (Some(kind), count));
+            let count = count.parse::<u32>().ok().and_then(|count| count.checked_mul(times));
+            let each = count.filter(|count| count.is_multiple_of(by)).map(|count| count / by);
+            if option.name == "gpus" && self.asked.nodes.is_none() && count.is_some_and(|count| count > 1) {
+                let why = "Slurm would take them from as many nodes as it likes; here all are on one";
+                draft.note(&option.origin(), format!("{why}: `resources.nodes`"));
+            }
+            match each.filter(|_| !draft.holds("resources.gpus_per_node")) {
+                Some(each) => or_verbatim("resources.gpus_per_node", gpu_value(kind, each), option, draft),
+                None => verbatim(option, draft),
+            }
+        }
+    }
+
+    fn set_mail(&self, draft: &mut Draft) {
+        let Some((text, origin)) = &self.mail_on else {
+            if let Some((_, origin)) = &self.mail_to {
+                draft.note(origin, "without `--mail-type` no mail is sent; left out");
+            }
+            return;
+        };
+        let events = mail::events(text);
+        if !events.unknown.is_empty() {
+            draft.note(origin, format!("no word here for {}", events.unknown.join(", ")));
+        }
+        if events.on.is_empty() {
+            return;
+        }
+        let on = Value::Texts(events.on.iter().map(|word| (*word).to_owned()).collect());
+        let to = self.mail_to.iter().map(|(to, _)| ("to".to_owned(), Value::Text(to.clone())));
+        let pairs = to.chain([("on".to_owned(), on)]).collect();
+        let _ = draft.set("resources.mail", Value::Table(pairs), origin);
+    }
+}
+
+/// An option that the job file has no word for goes to Slurm as it is.
+fn verbatim(option: &SlurmOption, draft: &mut Draft) {
+    let _ = draft.push("scheduler.directives", option.verbatim.clone(), &option.origin());
+}
+
+/// The job file's own key where it takes the value, else Slurm's option.
+fn or_verbatim(key: &'static str, value: Value, option: &SlurmOption, draft: &mut Draft) {
+    // These are dlrun's own to write, so that Slurm's option would be refused.
+    let is_own = ["name", "run.workdir", "resources.array"].contains(&key);
+    if is_own || Draft::takes(key, &value) {
+        let _ = draft.set(key, value, &option.origin());
+    } else {
+        verbatim(option, draft);
+    }
+}
+
+fn number(key: &'static str, option: &SlurmOption, draft: &mut Draft) {
+    match option.value.as_deref().unwrap_or("").parse() {
+        Ok(number) => {
+            let _ = draft.set(key, Value::Number(number), &option.origin());
+        }
+        Err(_) => verbatim(option, draft),
+    }
+}
+
+fn gpu_value(kind: Option<&str>, count: u32) -> Value {
+    match kind {
+        Some(kind) => Value::Text(format!("{kind}:{count}")),
+        None => Value::Number(count.into()),
+    }
+}
+
+/// `gpu:2`, `gpu:v100:2`; other generic resources stay Slurm's.
+fn gres(option: &SlurmOption, draft: &mut Draft) {
+    let value = option.value.as_deref().unwrap_or("");
+    let parts: Vec<&str> = value.split(',').filter(|part| !part.is_empty()).collect();
+    let gpus: Vec<&&str> = parts.iter().filter(|part| **part == "gpu" || part.starts_with("gpu:")).collect();
+    let [gpu] = gpus[..] else { return verbatim(option, draft) };
+    let rest: Vec<&str> = parts.iter().copied().filter(|part| part != gpu).collect();
+    let gpu = gpu.strip_prefix("gpu").unwrap_or("").trim_start_matches(':');
+    let value = match gpu.rsplit_once(':') {
+        _ if gpu.is_empty() => Some(gpu_value(None, 1)),
+        Some((kind, count)) => count.parse().ok().map(|count| gpu_value(Some(kind), count)),
+        // A kind without a number is one of it.
+        None => Some(gpu.parse().map_or_else(|_| gpu_value(Some(gpu), 1), |count| gpu_value(None, count))),
+    };
+    match value.filter(|value| Draft::takes("resources.gpus_per_node", value)) {
+        Some(value) if rest.is_empty() || rest.iter().all(|part| is_simple(part)) => {
+            let _ = draft.set("resources.gpus_per_node", value, &option.origin());
+            if !rest.is_empty() {
+                let line = format!("--gres={}", rest.join(","));
+                let _ = draft.push("scheduler.directives", line, &option.origin());
+            }
+        }
+        _ => verbatim(option, draft),
+    }
+}
+
+fn is_simple(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || "._:-".contains(c))
+}
+
+/// Without a unit they are MiB (`sbatch(1)`, `--mem`); 0 is all that a node has.
+fn memory(key: &'static str, option: &SlurmOption, draft: &mut Draft) {
+    let bytes = size::bytes(option.value.as_deref().unwrap_or(""), 1 << 20).filter(|bytes| bytes.0 > 0);
+    let other = ["resources.memory", "resources.memory_per_cpu"].into_iter().any(|key| draft.holds(key));
+    match bytes {
+        Some(bytes) if !other => or_verbatim(key, Value::Text(size::shown(bytes)), option, draft),
+        _ => verbatim(option, draft),
+    }
+}
+
+fn walltime(option: &SlurmOption, draft: &mut Draft) {
+    let value = option.value.as_deref().unwrap_or("");
+    match time::slurm(value).filter(|seconds| *seconds > 0) {
+        Some(seconds) => {
+            let shown = Walltime(seconds).to_string();
+            or_verbatim("resources.walltime", Value::Text(shown), option, draft);
+        }
+        None => verbatim(option, draft),
+    }
+}
+
+fn depends(option: &SlurmOption, draft: &mut Draft) {
+    match depend::conditions(option.value.as_deref().unwrap_or("")) {
+        Some(conditions) => or_verbatim("resources.depends", Value::Texts(conditions), option, draft),
+        None => verbatim(option, draft),
+    }
+}
+
+/// `matlab:2,ansys`; any of several (`|`) is only Slurm's to say.
+fn licenses(option: &SlurmOption, draft: &mut Draft) {
+    let one = |part: &str| match part.rsplit_once([':', '*']) {
+        Some((name, count)) => Some((name.to_owned(), Value::Number(count.parse().ok()?))),
+        None => Some((part.to_owned(), Value::Number(1))),
+    };
+    let value = option.value.as_deref().unwrap_or("");
+    let pairs: Option<Vec<_>> = value.split(',').map(one).collect();
+    match pairs {
+        Some(pairs) => or_verbatim("resources.licenses", Value::Table(pairs), option, draft),
+        None => verbatim(option, draft),
+    }
+}

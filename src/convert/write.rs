@@ -1,0 +1,191 @@
+//! The text of a job file: tables and keys in the order of the documentation, each value as a person would write it.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use crate::job::schema;
+
+/// Lines longer than this are broken where a list can be.
+const LINE: usize = 100;
+
+/// A value of a job file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value {
+    Text(String),
+    Number(u64),
+    Flag(bool),
+    Texts(Vec<String>),
+    Table(Vec<(String, Self)>),
+}
+
+/// A key that is set, such as `resources.nodes`.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) key: &'static str,
+    pub(super) value: Value,
+    /// Stands above it.
+    pub(super) comment: Option<String>,
+    /// What it comes from: a byte range of the description.
+    pub(super) origin: Range<usize>,
+}
+
+type Places = Vec<(Range<usize>, Range<usize>)>;
+
+/// The text, and which part of it comes from which part of the description.
+pub(super) fn job_file(title: &str, entries: &[Entry]) -> (String, Places) {
+    let mut text = if title.is_empty() { String::new() } else { format!("# {}\n", comment(title)) };
+    let mut places = Vec::new();
+    let mut table = "";
+    let keys = schema::keys();
+    for key in &keys {
+        let Some(entry) = entries.iter().find(|entry| entry.key == key) else { continue };
+        let (in_table, name) = key.split_once('.').unwrap_or(("", key));
+        if in_table != table {
+            let _ = writeln!(text, "{}[{in_table}]", if text.is_empty() { "" } else { "\n" });
+            table = in_table;
+        }
+        if let Some(prose) = &entry.comment {
+            let _ = writeln!(text, "# {}", comment(prose));
+        }
+        let start = text.len();
+        let _ = writeln!(text, "{name} = {}", shown(name, &entry.value));
+        places.push((start..text.len(), entry.origin.clone()));
+    }
+    (text, places)
+}
+
+/// Prose that stays on its line; TOML forbids control characters in comments.
+fn comment(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn shown(name: &str, value: &Value) -> String {
+    match value {
+        Value::Text(text) => quoted(text),
+        Value::Number(number) => number.to_string(),
+        Value::Flag(flag) => flag.to_string(),
+        Value::Texts(items) => {
+            let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
+            let line = format!("[{}]", items.join(", "));
+            let has_lines = items.iter().any(|item| item.contains('\n'));
+            if has_lines || name.len() + line.len() <= LINE { line } else { broken(&items) }
+        }
+        Value::Table(pairs) => {
+            let pair = |(name, value): &(String, Value)| format!("{} = {}", bare(name), shown(name, value));
+            let pairs: Vec<String> = pairs.iter().map(pair).collect();
+            format!("{{ {} }}", pairs.join(", "))
+        }
+    }
+}
+
+/// A long list: lines that are filled, each with four blanks before it.
+fn broken(items: &[String]) -> String {
+    let mut lines = vec![String::new()];
+    for item in items {
+        let last = lines.last_mut();
+        match last {
+            Some(line) if line.is_empty() || line.len() + item.len() + 4 <= LINE => {
+                let _ = write!(line, "{}{item},", if line.is_empty() { "" } else { " " });
+            }
+            _ => lines.push(format!("{item},")),
+        }
+    }
+    format!("[\n    {}\n]", lines.join("\n    "))
+}
+
+/// A key as it is where TOML allows it, else in quotes.
+fn bare(name: &str) -> String {
+    let is_bare =
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if is_bare { name.to_owned() } else { basic(name) }
+}
+
+/// Text in the quotes that need the fewest escapes; text of several lines keeps them.
+fn quoted(text: &str) -> String {
+    let has_control = text.chars().any(|c| c.is_control() && c != '\t');
+    let plain = !has_control && !text.contains(['"', '\\']);
+    let lines_only = text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t');
+    if plain && !text.contains('\t') {
+        basic(text)
+    } else if !has_control && !text.contains('\'') {
+        format!("'{text}'")
+    } else if text.contains('\n') && lines_only && !text.contains("''") && !text.ends_with('\'') {
+        format!("'''\n{text}'''")
+    } else {
+        basic(text)
+    }
+}
+
+/// A basic string of TOML (1.0, "String").
+fn basic(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::job::{Command, parse};
+
+    fn entry(key: &'static str, value: Value) -> Entry {
+        Entry { key, value, comment: None, origin: 0..0 }
+    }
+
+    #[test]
+    fn a_job_file_has_the_order_of_the_documentation() {
+        let mut nodes = entry("resources.nodes", Value::Number(2));
+        nodes.comment = Some("two\nlines".to_owned());
+        let command = entry("run.command", Value::Texts(vec!["python3".into(), "a b".into()]));
+        let name = entry("name", Value::Text("x".to_owned()));
+        let (text, places) = job_file("A title", &[nodes, command, name]);
+        let expected = "# A title\nname = \"x\"\n\n[run]\ncommand = [\"python3\", \"a b\"]\n\n[resources]\n# two lines\nnodes = 2\n";
+        assert_eq!(text, expected);
+        assert_eq!(&text[places[2].0.clone()], "nodes = 2\n");
+    }
+
+    #[test]
+    fn quotes_are_those_that_need_no_escapes() {
+        for (text, shown) in [
+            ("a b", "\"a b\""),
+            ("say \"x\"", "'say \"x\"'"),
+            ("it's \"x\"", "\"it's \\\"x\\\"\""),
+            ("a\nb", "'''\na\nb'''"),
+            ("a\u{1b}b", "\"a\\u001Bb\""),
+        ] {
+            assert_eq!(quoted(text), shown);
+        }
+    }
+
+    #[test]
+    fn long_lists_are_broken() {
+        let words: Vec<String> = (0..40).map(|at| format!("word-{at}")).collect();
+        let (text, _) = job_file("", &[entry("run.command", Value::Texts(words.clone()))]);
+        assert!(text.lines().count() > 4 && text.lines().all(|line| line.len() <= LINE + 8), "{text}");
+        assert_eq!(parse(&text).expect("valid").run.command.value, Command::Argv(words));
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_come_back_as_they_were(words in prop::collection::vec("\\PC*|[\\x01-\\x7f]{0,20}|[a'\"\n\\\\]{0,9}", 0..6)) {
+            let words: Vec<String> = std::iter::once("x".to_owned()).chain(words).collect();
+            let (text, _) = job_file("t", &[entry("run.command", Value::Texts(words.clone()))]);
+            let spec = parse(&text).map_err(|faults| TestCaseError::fail(format!("{faults:?} in {text}")))?;
+            prop_assert_eq!(spec.run.command.value, Command::Argv(words));
+        }
+    }
+}
