@@ -35,11 +35,13 @@ pub(crate) enum Verb {
     /// Hand a job over to the scheduler
     Submit(Submit),
     /// Tell what is wrong with a job file, before anything is queued
-    Check(JobFile),
+    Check(Check),
     /// Tell what will happen and why
     Plan(JobFile),
     /// Print the batch script that `submit` would hand over
     Render(Render),
+    /// Make a job file of MODAK's JSON or of a script with #SBATCH or #PBS lines
+    Convert(Convert),
     /// List runs, newest first
     List(List),
     /// Tell what is known of a run
@@ -86,6 +88,7 @@ impl Verb {
             Self::Check(_) => "check",
             Self::Plan(_) => "plan",
             Self::Render(_) => "render",
+            Self::Convert(_) => "convert",
             Self::List(_) => "list",
             Self::Show(_) => "show",
             Self::Top(_) => "top",
@@ -105,7 +108,7 @@ impl Verb {
 
 #[derive(Debug, Args)]
 pub(crate) struct JobFile {
-    /// The job file
+    /// The job file; MODAK's JSON too
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Who takes the job: slurm, local, or auto for the one whose commands are found
@@ -114,6 +117,40 @@ pub(crate) struct JobFile {
     /// Skip the checks of files and programs, which may be on the nodes only, and of the site
     #[arg(long)]
     pub(crate) no_check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The job file; MODAK's JSON too
+    #[arg(value_hint = ValueHint::FilePath, required_unless_present = "schema")]
+    pub(crate) file: Option<PathBuf>,
+    /// Who takes the job: slurm, local, or auto for the one whose commands are found
+    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::WORDS)]
+    pub(crate) scheduler: Option<String>,
+    /// Skip the checks of files and programs, which may exist on the nodes only
+    #[arg(long)]
+    pub(crate) no_check: bool,
+    /// Print the JSON Schema of the job file, for editors, and end
+    #[arg(long, conflicts_with_all = ["file", "scheduler", "no_check"])]
+    pub(crate) schema: bool,
+}
+
+impl Check {
+    /// What is checked. Without a file only the schema is asked for.
+    pub(crate) fn job_file(&self) -> JobFile {
+        let file = self.file.clone().unwrap_or_default();
+        JobFile { file, scheduler: self.scheduler.clone(), no_check: self.no_check }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Convert {
+    /// The description, or - for standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Write the job file there, where nothing may be yet, instead of standard output
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -1,8 +1,7 @@
 //! From the path on the command line to a plan: reads the job file, gathers the facts of site and files, resolves.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -14,9 +13,10 @@ use super::error::{Error, Kind};
 use super::schedulers;
 use super::session::Session;
 use super::site::{self, Known};
+use super::source::Source;
 use crate::command::find;
 use crate::diagnostic::Problem;
-use crate::job::{self, Command, JobSpec, Launcher, MAX_JOB_FILE_BYTES};
+use crate::job::{self, Command, JobSpec, Launcher};
 use crate::plan::{self, Plan, PythonFacts, ScriptFacts, SiteFacts};
 use crate::pyenv::{self, EnvFacts};
 
@@ -41,16 +41,14 @@ pub(crate) enum Against {
 impl Job {
     /// Reads and resolves the job file.
     pub(crate) fn load(session: &Session, args: &JobFile, against: Against) -> Result<Self, Error> {
-        let shown = args.file.to_string_lossy().into_owned();
-        let text = read(&args.file)?;
-        let spec =
-            job::parse(&text).map_err(|faults| Error::in_file(Kind::JobFile, &shown, &text, faults))?;
+        let source = Source::read(&args.file)?;
+        let spec = job::parse(source.job_file()).map_err(|faults| source.error(Kind::JobFile, faults))?;
         let file = std::path::absolute(&args.file)?;
         let place = Place::of(&spec, &file);
         if !args.no_check {
             let missing = place.missing(&spec);
             if !missing.is_empty() {
-                return Err(Error::in_file(Kind::Missing, &shown, &text, missing));
+                return Err(source.error(Kind::Missing, missing));
             }
         }
         let python = match &place.requirements {
@@ -64,15 +62,17 @@ impl Job {
         if !spec.resources.depends.is_empty() {
             let scheduler = plan::scheduler_of(&spec, &session.settings, &facts);
             let targets = depends::targets(session, &spec, scheduler, !args.no_check)?;
-            facts.targets =
-                targets.map_err(|faults| Error::in_file(faults.kind, &shown, &text, faults.problems))?;
+            facts.targets = targets.map_err(|faults| source.error(faults.kind, faults.problems))?;
         }
         let against = if args.no_check { Against::Nothing } else { against };
         match resolved(session, &spec, facts, against) {
-            Ok((plan, site)) => Ok(Self { plan, python, site }),
+            Ok((mut plan, site)) => {
+                plan.warnings.extend(source.warnings());
+                Ok(Self { plan, python, site })
+            }
             Err(against) => {
                 let (faults, site) = *against;
-                let error = Error::in_file(Kind::JobFile, &shown, &text, faults);
+                let error = source.error(Kind::JobFile, faults);
                 Err(match site {
                     Some(site) => error.hinted(format!(
                         "the numbers are the site's own ({}); `--no-check` goes without them",
@@ -129,33 +129,6 @@ fn resolved(session: &Session, spec: &JobSpec, mut facts: SiteFacts, against: Ag
         Ok(plan) => Ok((plan, known)),
         Err(problems) => Err(Box::new((problems, known))),
     }
-}
-
-fn read(path: &Path) -> Result<String, Error> {
-    let shown = path.display();
-    let unreadable = |error: std::io::Error| {
-        let denied = error.kind() == std::io::ErrorKind::PermissionDenied;
-        let kind = if denied { Kind::NotPermitted } else { Kind::Missing };
-        Error::new(kind, format!("cannot read `{shown}`: {error}"))
-    };
-    let file = File::open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
-    if metadata.is_dir() {
-        let error = Error::new(Kind::Missing, format!("`{shown}` is a directory"));
-        return Err(
-            error.hinted(format!("name the job file in it, such as `{}`", path.join("train.toml").display()))
-        );
-    }
-    let mut bytes = Vec::with_capacity(8 << 10);
-    file.take(MAX_JOB_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > MAX_JOB_FILE_BYTES {
-        let message = format!("`{shown}` is larger than 1 MiB, which no job file is");
-        return Err(Error::new(Kind::JobFile, message));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        Error::new(Kind::JobFile, format!("`{shown}` is not UTF-8 text: byte {at}"))
-    })
 }
 
 /// Absolute paths of what a job file names.

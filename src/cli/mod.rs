@@ -19,6 +19,7 @@ mod schedulers;
 mod series;
 mod session;
 mod site;
+mod source;
 mod summary;
 mod table;
 mod tail;
@@ -74,9 +75,11 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
     let session = |scheduler: Option<&str>| Session::open(&cli.global, scheduler);
     match &cli.verb {
         Verb::Submit(args) => commands::submit::run(&session(args.job.scheduler.as_deref())?, args),
-        Verb::Check(args) => commands::check::run(&session(args.scheduler.as_deref())?, args),
+        Verb::Check(args) if args.schema => commands::schema::run(output),
+        Verb::Check(args) => commands::check::run(&session(args.scheduler.as_deref())?, &args.job_file()),
         Verb::Plan(args) => commands::plan::run(&session(args.scheduler.as_deref())?, args),
         Verb::Render(args) => commands::render::run(&session(args.job.scheduler.as_deref())?, args),
+        Verb::Convert(args) => commands::convert::run(output, args),
         Verb::List(args) => commands::list::run(&session(None)?, args),
         Verb::Show(args) => commands::show::run(&session(None)?, args),
         Verb::Top(args) => commands::top::run(&session(None)?, args),

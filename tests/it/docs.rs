@@ -124,7 +124,7 @@ fn is_setting_only(name: &str) -> bool {
 #[test]
 fn job_files_in_the_documentation_are_valid() {
     let mut seen = 0;
-    for page in ["README.md", "docs/job-file.md"] {
+    for page in ["README.md", "docs/convert.md", "docs/job-file.md"] {
         for (_, text) in blocks(&read(page)).into_iter().filter(|(word, _)| word == "toml") {
             seen += 1;
             if let Err(problems) = dlrun::job::parse(&text) {

@@ -1,0 +1,101 @@
+//! The text of a job file, or of a description in MODAK's JSON that becomes one.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::error::{Error, Kind};
+use crate::convert::{Converted, convert, looks_like_json};
+use crate::diagnostic::Problem;
+use crate::job::MAX_JOB_FILE_BYTES;
+
+/// Notes beyond these are counted: the plan travels in one environment variable.
+const MAX_NOTES: usize = 40;
+
+/// A job file's text; of a description in MODAK's JSON, what it becomes.
+pub(crate) struct Source {
+    shown: String,
+    text: String,
+    converted: Option<Converted>,
+}
+
+impl Source {
+    /// Reads a file, and converts it where it is JSON.
+    pub(crate) fn read(file: &Path) -> Result<Self, Error> {
+        let text = read(file)?;
+        let shown = file.to_string_lossy().into_owned();
+        let mut source = Self { shown, text, converted: None };
+        if looks_like_json(&source.text) || file.extension().is_some_and(|extension| extension == "json") {
+            let converted =
+                convert(&source.text, None).map_err(|faults| source.error(Kind::JobFile, faults))?;
+            let refusals: Vec<Problem> = converted.refusals().collect();
+            if !refusals.is_empty() {
+                let hint = "`dlrun convert` makes a job file of the rest, to be completed by hand";
+                return Err(source.error(Kind::JobFile, refusals).hinted(hint));
+            }
+            source.converted = Some(converted);
+        }
+        Ok(source)
+    }
+
+    pub(crate) fn job_file(&self) -> &str {
+        self.converted.as_ref().map_or(&self.text, |converted| &converted.job_file)
+    }
+
+    /// Problems of the job file, as problems of the text that the user wrote.
+    pub(crate) fn error(&self, kind: Kind, problems: Vec<Problem>) -> Error {
+        let place = |problem| match &self.converted {
+            Some(converted) => converted.in_description(problem),
+            None => problem,
+        };
+        Error::in_file(kind, &self.shown, &self.text, problems.into_iter().map(place).collect())
+    }
+
+    /// What became of the description's keys.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let notes = self.converted.iter().flat_map(|converted| &converted.notes);
+        let mut warnings: Vec<String> =
+            notes.map(|note| format!("{}: {}", note.about, note.message)).collect();
+        if warnings.len() > MAX_NOTES {
+            let more = warnings.len() - MAX_NOTES;
+            warnings.truncate(MAX_NOTES);
+            warnings.push(format!("and {more} more: `dlrun convert` tells them"));
+        }
+        warnings
+    }
+}
+
+/// The text of a job file, or of a description that becomes one.
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
+    let shown = path.display();
+    let unreadable = |error: std::io::Error| {
+        let denied = error.kind() == std::io::ErrorKind::PermissionDenied;
+        let kind = if denied { Kind::NotPermitted } else { Kind::Missing };
+        Error::new(kind, format!("cannot read `{shown}`: {error}"))
+    };
+    let file = File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if metadata.is_dir() {
+        let error = Error::new(Kind::Missing, format!("`{shown}` is a directory"));
+        return Err(
+            error.hinted(format!("name the job file in it, such as `{}`", path.join("train.toml").display()))
+        );
+    }
+    read_text(file, &shown.to_string())
+}
+
+/// Text of at most 1 MiB. `shown` names where it comes from.
+pub(crate) fn read_text(from: impl Read, shown: &str) -> Result<String, Error> {
+    let unreadable =
+        |error: std::io::Error| Error::new(Kind::Missing, format!("cannot read `{shown}`: {error}"));
+    let mut bytes = Vec::with_capacity(8 << 10);
+    from.take(MAX_JOB_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_JOB_FILE_BYTES {
+        let message = format!("`{shown}` is larger than 1 MiB, which no job file is");
+        return Err(Error::new(Kind::JobFile, message));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Error::new(Kind::JobFile, format!("`{shown}` is not UTF-8 text: byte {at}"))
+    })
+}
