@@ -41,7 +41,7 @@ pub(super) fn read(
             let _ = draft.set(ours, Value::Text(text), &origin);
         }
     }
-    read_nodes(&mut options, draft);
+    read_nodes(&mut options, sizes, draft);
     if let Some((true, origin)) = options.flag("node_exclusive", draft) {
         let _ = draft.set("resources.exclusive", Value::Flag(true), &origin);
     }
@@ -106,19 +106,21 @@ fn read_walltime(options: &mut Block<'_>, draft: &mut Draft) {
 }
 
 /// Nodes by name, and by their properties.
-fn read_nodes(options: &mut Block<'_>, draft: &mut Draft) {
+fn read_nodes(options: &mut Block<'_>, sizes: &Sizes, draft: &mut Draft) {
     let mut features: Vec<(String, Origin)> = Vec::new();
     if let Some((nodes, origin)) = options.text("request_specific_nodes", draft) {
-        // Names of nodes have numbers; a word without one is a property such as `ssd`, which Torque takes here too.
-        if nodes.contains(|c: char| c.is_ascii_digit()) {
-            let list: Vec<&str> = nodes.split(['+', ',', ' ']).filter(|name| !name.is_empty()).collect();
-            let _ = draft.set("resources.nodelist", Value::Text(list.join(",")), &origin);
-        } else {
+        let list: Vec<&str> = nodes.split(['+', ',', ' ']).filter(|name| !name.is_empty()).collect();
+        let asked = sizes.node_count.as_ref().map_or(1, |(nodes, _)| *nodes);
+        // Names of nodes have numbers, and there are as many as nodes; else it is a property, which Torque takes here too.
+        let is_property = !nodes.contains(|c: char| c.is_ascii_digit()) || (list.len() == 1 && asked > 1);
+        if is_property && !nodes.contains('[') {
             draft.note(
                 &origin,
                 format!("`{nodes}` is taken for a property of nodes, no name: `resources.constraint`"),
             );
             features.push((nodes, origin));
+        } else {
+            let _ = draft.set("resources.nodelist", Value::Text(list.join(",")), &origin);
         }
     }
     if let Some(feature) = options.text("partition", draft) {

@@ -64,7 +64,7 @@ fn mpi(sizes: &Sizes, draft: &mut Draft) {
         number("resources.tasks_per_node", made.tasks_per_node, origin, draft);
     }
     contradictions(sizes, made, draft);
-    mpi_cpus(sizes, draft);
+    mpi_cpus(sizes, made.tasks_per_node, draft);
 }
 
 fn contradictions(sizes: &Sizes, made: Shape, draft: &mut Draft) {
@@ -105,7 +105,7 @@ fn contradictions(sizes: &Sizes, made: Shape, draft: &mut Draft) {
     }
 }
 
-fn mpi_cpus(sizes: &Sizes, draft: &mut Draft) {
+fn mpi_cpus(sizes: &Sizes, tasks_per_node: u32, draft: &mut Draft) {
     match (&sizes.core_count_per_process, &sizes.threads) {
         (Some((cores, origin)), Some((threads, _))) if threads > cores => {
             draft.note(origin, format!("is less than the {threads} of `threads`, which decide"));
@@ -114,6 +114,11 @@ fn mpi_cpus(sizes: &Sizes, draft: &mut Draft) {
         (Some((cores, origin)), _) => number("resources.cpus_per_task", *cores, origin, draft),
         (None, Some((threads, origin))) if *threads > 1 => {
             number("resources.cpus_per_task", *threads, origin, draft);
+            let cpus = u64::from(*threads) * u64::from(tasks_per_node);
+            draft.note(
+                origin,
+                format!("each task gets {threads} CPUs for its threads, which makes {cpus} on a node"),
+            );
         }
         _ => {}
     }
