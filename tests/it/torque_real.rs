@@ -267,6 +267,14 @@ fn elements_of_an_array_are_runs_own() {
     assert_eq!(site.wait(&handed.run), Some(0));
     let many = site.submit("sleep 100", "", "array = \"0-3%1\"\nwalltime = \"5m\"");
     site.until(&many.run, "running");
+    let some = site.dlrun(&["cancel", "--element", "2-3", &many.run]);
+    assert!(some.status.success(), "{}", text(&some));
+    let third = many.job.replace("[]", "[3]");
+    wait_for("two elements to go", || {
+        let told = site.pbs(false, "qstat", &["-f", "-t", &third]);
+        !told.status.success() || text(&told).contains("job_state = C")
+    });
+    assert_eq!(site.status(&many.run)["state"], "running");
     assert!(site.dlrun(&["cancel", &many.run]).status.success());
     assert_eq!(site.wait(&many.run), Some(15));
 }

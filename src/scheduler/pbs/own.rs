@@ -51,13 +51,12 @@ fn owned(job: &JobRef, entry: &QueueEntry) -> Option<QueueEntry> {
     })
 }
 
-/// Letter, reason and whether it can come: elements that agree in them wait for the same.
+/// What elements that wait have in common: state, reason, whether they are stuck.
 type Wait = (String, Option<String>, bool);
 
 /// Elements that wait for the same in one entry: an array may have thousands of them.
 fn together(entries: Vec<QueueEntry>) -> Vec<QueueEntry> {
     let mut merged: Vec<QueueEntry> = Vec::new();
-    // By what they wait for: their place in the result, and their indexes.
     let mut waiting: BTreeMap<Wait, (usize, Vec<u32>)> = BTreeMap::new();
     for entry in entries {
         let Some(elements) = entry.elements.as_ref().filter(|_| entry.state == JobState::Pending) else {
