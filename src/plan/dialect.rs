@@ -129,6 +129,10 @@ impl Resolver<'_> {
     fn pbs_gpus(&mut self, scheduler: SchedulerKind) {
         let gpus = self.spec.resources.gpus_per_node.as_deref();
         let Some((kind, count)) = gpus.and_then(|gpus| gpus.rsplit_once(':')) else { return };
+        // The site's configuration leads the type to a queue or a property.
+        if self.settings.tables().gpu(kind).is_some_and(|gpu| !gpu.typed) {
+            return;
+        }
         let (why, instead) = match scheduler {
             SchedulerKind::OpenPbs => (
                 "OpenPBS knows types of GPUs only as a resource that the site has made",

@@ -26,7 +26,7 @@ impl Resolver<'_> {
         let (kind, count) = asked.rsplit_once(':').map_or((None, &asked[..]), |(kind, n)| (Some(kind), n));
         let settings = self.settings;
         let tables = settings.tables();
-        let table = kind.and_then(|kind| tables.gpus.iter().find(|gpu| gpu.kind.eq_ignore_ascii_case(kind)));
+        let table = kind.and_then(|kind| tables.gpu(kind));
         if local {
             self.decide("gpus_per_node", asked.clone(), JOB_FILE);
             return Gpus { request: Some(asked), ..Gpus::default() };

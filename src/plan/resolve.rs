@@ -27,7 +27,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let launcher = resolver.launcher(nodes);
     let resources = resolver.resources(nodes, scheduler);
     resolver.dialect(scheduler, &name, launcher);
-    let queue = resolver.final_queue(&resources);
+    let queue = resolver.final_queue(&resources, scheduler);
     let storage = resolver.storage(queue.as_deref());
     let attached = resolver.rules(scheduler, queue.as_deref(), storage.as_ref());
     let build = resolver.build(image.as_ref(), &attached.modules);

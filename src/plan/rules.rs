@@ -5,6 +5,7 @@ use super::{PlannedResources, PlannedStorage, Step, pass_through};
 use crate::config::{Condition, Rule, Subject, VersionRange, Wanted};
 use crate::diagnostic::Problem;
 use crate::job::{EnvVar, Located, SchedulerKind};
+use crate::site;
 
 /// What the job file and the rules that hold make together.
 #[derive(Debug, Default)]
@@ -26,11 +27,16 @@ struct Known<'a> {
 }
 
 impl Resolver<'_> {
-    /// The queue that the job goes to: the one that it names, else the scheduler's default.
-    pub(super) fn final_queue(&self, resources: &PlannedResources) -> Option<String> {
+    /// The queue that the job goes to: the one that it names, else the default by the configuration or the scheduler.
+    pub(super) fn final_queue(
+        &self,
+        resources: &PlannedResources,
+        scheduler: SchedulerKind,
+    ) -> Option<String> {
         let default = || {
-            let queues = &self.facts.site.as_ref()?.queues;
-            Some(queues.iter().find(|queue| queue.is_default)?.name.clone())
+            let model = self.facts.site.as_ref().filter(|model| model.scheduler == scheduler)?;
+            let model = site::overlaid(model, &self.settings.tables().queues);
+            Some(model.queues.iter().find(|queue| queue.is_default)?.name.clone())
         };
         resources.queue.clone().or_else(default)
     }
@@ -155,8 +161,14 @@ fn push_new(list: &mut Vec<String>, text: &str) {
     }
 }
 
+/// What an option sets: `--comment`, and of PBS's options that set several things `-l naccesspolicy`.
 fn option_name(option: &str) -> &str {
-    option.split(['=', ' ']).next().unwrap_or_default()
+    match option {
+        _ if option.starts_with("-l ") || option.starts_with("-W ") => {
+            option.split('=').next().unwrap_or_default()
+        }
+        _ => option.split(['=', ' ']).next().unwrap_or_default(),
+    }
 }
 
 /// What a rule does, in short.
@@ -395,6 +407,25 @@ mod tests {
         );
         assert_eq!(ruled.storage.map(|storage| storage.name).as_deref(), Some("t"));
         assert_eq!(ruled.env.len(), 1);
+    }
+
+    #[test]
+    fn options_are_told_apart_by_what_they_set() {
+        let names =
+            ["--comment=a b", "-l naccesspolicy=singlejob", "-l mem=1gb,file=2gb", "-W group_list=g", "-H"];
+        let shown = ["--comment", "-l naccesspolicy", "-l mem", "-W group_list", "-H"];
+        assert_eq!(names.map(option_name), shown);
+    }
+
+    #[test]
+    fn a_type_of_gpu_that_pbs_does_not_know_leads_to_its_queue() {
+        let gpus = "[gpus]\nv100 = { queue = \"gpu\", typed = false }\n";
+        let job = "[scheduler]\nkind = \"torque\"\n[resources]\ngpus_per_node = \"V100:2\"\n";
+        let resources = plan(gpus, job).resources;
+        assert_eq!(
+            (resources.gpus_per_node.as_deref(), resources.queue.as_deref()),
+            (Some("2"), Some("gpu"))
+        );
     }
 
     proptest! {

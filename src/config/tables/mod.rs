@@ -214,6 +214,12 @@ impl Tables {
         site.chain(rules).chain(storage).chain(gpus).chain(house).chain(queues).collect()
     }
 
+    /// What is said of a type of GPU; schedulers tell no capital letters from small ones.
+    #[must_use]
+    pub fn gpu(&self, kind: &str) -> Option<&GpuTable> {
+        self.gpus.iter().find(|gpu| gpu.kind.eq_ignore_ascii_case(kind))
+    }
+
     /// Marks everything as the user's own.
     pub(super) fn give_to_user(&mut self) {
         self.rules.iter_mut().for_each(|rule| rule.owner = Owner::User);

@@ -109,11 +109,8 @@ tell_changes() { # other jobs may use what was built, so it stays as it is
 }
 "#;
 
-/// Both names of the runtime's variable of further directories (`apptainer(1)`, "--bind").
-const CONTAINED: &str = r#"export APPTAINER_BINDPATH=${APPTAINER_BINDPATH:+$APPTAINER_BINDPATH,}$DLRUN_BUILD_DIR
-export SINGULARITY_BINDPATH=$APPTAINER_BINDPATH
-dlrun_builder=("${dlrun_container[@]:0:2}" --pwd "$DLRUN_BUILD_DIR" "${dlrun_container[@]:2}")
-"#;
+const CONTAINED: &str =
+    "dlrun_builder=(\"${dlrun_container[@]:0:2}\" --pwd \"$DLRUN_BUILD_DIR\" \"${dlrun_container[@]:2}\")\n";
 
 /// The directory of the build is won by `mkdir` of its lock. Whoever holds the lock touches a file in it every ten seconds;
 /// a lock that was not touched for two minutes is that of a job which is no more. Only changes count, so clocks of nodes may

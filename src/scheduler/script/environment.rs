@@ -36,6 +36,7 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
     }
     if let Some(build) = &plan.build {
         let _ = writeln!(script, "export DLRUN_BUILD_DIR={}", quoted(&build.dir));
+        script.push_str(if plan.image.is_some() { BOUND } else { "" });
     }
     for variable in &plan.env {
         let _ = writeln!(script, "export {}={}", variable.name, quoted(&variable.value));
@@ -76,6 +77,11 @@ fn storage_variables(storage: &PlannedStorage) -> String {
 pub(super) fn read_env_file(file: &str) -> String {
     format!("\ndlrun_env_file={}\n{ENV_FILE}", quoted(file))
 }
+
+/// The build's directory is seen in the container too. Both names of the runtime's variable (`apptainer(1)`, "--bind").
+const BOUND: &str = r#"export APPTAINER_BINDPATH=${APPTAINER_BINDPATH:+$APPTAINER_BINDPATH,}$DLRUN_BUILD_DIR
+export SINGULARITY_BINDPATH=$APPTAINER_BINDPATH
+"#;
 
 const MODULES: &str = r#"
 if ! command -v module > /dev/null; then

@@ -93,6 +93,8 @@ leave() { # leave CODE: this job ends before its command
     [ -z "$dlrun_beat" ] || kill "$dlrun_beat" 2> /dev/null
     [ -z "$dlrun_lock" ] || own rm -rf "$dlrun_lock"
     epilogue "$1"
+    # What PBS's launchers were to use.
+    [ -z "${dlrun_dir:-}" ] || own rm -rf -- "$dlrun_dir"
     finish "$1"
 }
 give_up() { # give_up CODE TEXT
