@@ -15,6 +15,7 @@ use super::session::Session;
 use super::site::{self, Known};
 use super::source::Source;
 use crate::command::find;
+use crate::config::{Rule, Settings, Subject};
 use crate::diagnostic::Problem;
 use crate::job::{self, Command, JobSpec, Launcher};
 use crate::plan::{self, Plan, PythonFacts, ScriptFacts, SiteFacts};
@@ -65,22 +66,17 @@ impl Job {
             facts.targets = targets.map_err(|faults| source.error(faults.kind, faults.problems))?;
         }
         let against = if args.no_check { Against::Nothing } else { against };
-        match resolved(session, &spec, facts, against) {
-            Ok((mut plan, site)) => {
+        let (tried, site) = resolved(session, &spec, facts, against);
+        match (tried, site) {
+            (Ok(mut plan), site) => {
                 plan.warnings.extend(source.warnings());
                 Ok(Self { plan, python, site })
             }
-            Err(against) => {
-                let (faults, site) = *against;
-                let error = source.error(Kind::JobFile, faults);
-                Err(match site {
-                    Some(site) => error.hinted(format!(
-                        "the numbers are the site's own ({}); `--no-check` goes without them",
-                        site.shown()
-                    )),
-                    None => error,
-                })
-            }
+            (Err(faults), None) => Err(source.error(Kind::JobFile, faults)),
+            (Err(faults), Some(site)) => Err(source.error(Kind::JobFile, faults).hinted(format!(
+                "the numbers are the site's own ({}); `--no-check` goes without them",
+                site.shown()
+            ))),
         }
     }
 }
@@ -102,33 +98,46 @@ impl Job {
     }
 }
 
-type Resolved = Result<(Plan, Option<Known>), Box<(Vec<Problem>, Option<Known>)>>;
-
 /// Resolves the job, with what is known of the site. Nobody is refused for what a scheduler said some time ago: it is
-/// asked again. With the problems comes the site where they are against it.
-fn resolved(session: &Session, spec: &JobSpec, mut facts: SiteFacts, against: Against) -> Resolved {
+/// asked again. With problems comes the site only where some of them are against it.
+fn resolved(
+    session: &Session,
+    spec: &JobSpec,
+    mut facts: SiteFacts,
+    against: Against,
+) -> (Result<Plan, Vec<Problem>>, Option<Known>) {
     let settings = &session.settings;
     let kind = plan::scheduler_of(spec, settings, &facts);
-    let mut known = match against {
-        Against::Site => site::known(session, kind),
-        Against::Nothing => None,
-    };
+    let held = against == Against::Site;
+    let mut known = if held || goes_by_queue(spec, settings) { site::known(session, kind) } else { None };
     facts.site = known.as_ref().map(|known| known.model.clone());
+    facts.hold_against_site = held;
     let mut tried = plan::resolve(spec, settings, &facts);
+    if tried.is_err() && !held {
+        known = None;
+    }
     if tried.is_err() && known.is_some() {
         let without = plan::resolve(spec, settings, &SiteFacts { site: None, ..facts.clone() });
-        if without == tried {
-            known = None;
-        } else if known.as_ref().is_some_and(|known| known.is_kept) {
+        if without != tried && known.as_ref().is_some_and(|known| known.is_kept) {
             known = site::asked(session, kind);
             facts.site = known.as_ref().map(|known| known.model.clone());
             tried = plan::resolve(spec, settings, &facts);
         }
+        if tried.is_err() && without == tried {
+            known = None;
+        }
     }
-    match tried {
-        Ok(plan) => Ok((plan, known)),
-        Err(problems) => Err(Box::new((problems, known))),
-    }
+    (tried, known)
+}
+
+/// Says whether the default queue decides what the job becomes: rules and storage may go by it. Then the scheduler is asked
+/// for it in any case, so that `render` and `submit --no-check` make of the job what `submit` does.
+fn goes_by_queue(spec: &JobSpec, settings: &Settings) -> bool {
+    let tables = settings.tables();
+    let is_named = spec.resources.queue.is_some() || settings.default_queue().is_some();
+    let by_queue = |rule: &Rule| rule.when.iter().any(|condition| condition.subject == Subject::Queue);
+    !is_named
+        && (tables.rules.iter().any(by_queue) || tables.storage.iter().any(|place| !place.queues.is_empty()))
 }
 
 /// Absolute paths of what a job file names.
@@ -260,6 +269,7 @@ impl Place {
             schedulers: schedulers.found,
             passed_over: schedulers.passed_over,
             site: None,
+            hold_against_site: false,
             targets: BTreeMap::new(),
             image: self.image.clone(),
             // Looked for where its absence is a reason: `PATH` may be long, and its directories far away.

@@ -13,8 +13,7 @@ use super::when::ago;
 use crate::clock::now_ms;
 use crate::job::SchedulerKind;
 use crate::rundir::{RunDirError, read_site, write_site};
-use crate::scheduler::Scheduler;
-use crate::scheduler::slurm::Slurm;
+use crate::scheduler::{Scheduler, openpbs::OpenPbs, slurm::Slurm, torque::Torque};
 use crate::site::SiteModel;
 
 /// How long one command of a scheduler may take here: the check must not make a submission wait for long.
@@ -92,7 +91,14 @@ pub(crate) fn ask(session: &Session, kind: SchedulerKind) -> Result<SiteModel, E
             let timeout = session.settings.slurm_timeout().min(PATIENCE);
             Ok(Slurm::new(dir.map(Path::to_owned), timeout).site()?)
         }
-        SchedulerKind::Torque | SchedulerKind::OpenPbs => Ok(session.scheduler(kind)?.site()?),
+        SchedulerKind::Torque => {
+            let timeout = session.settings.torque_timeout().min(PATIENCE);
+            Ok(Torque::new(session.qsubs.commands(kind)?, timeout).site()?)
+        }
+        SchedulerKind::OpenPbs => {
+            let timeout = session.settings.openpbs_timeout().min(PATIENCE);
+            Ok(OpenPbs::new(session.qsubs.commands(kind)?, timeout).site()?)
+        }
     }
 }
 

@@ -303,6 +303,7 @@ mod tests {
             schedulers: Vec::new(),
             passed_over: Vec::new(),
             site: None,
+            hold_against_site: false,
             targets: [("7".to_owned(), crate::plan::TargetFacts::Jobs(vec![crate::job::JobId("7".into())]))]
                 .into(),
             image: None,

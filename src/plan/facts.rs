@@ -70,6 +70,8 @@ pub struct SiteFacts {
     pub passed_over: Vec<Rejected>,
     /// What the scheduler says of the site, where it was asked.
     pub site: Option<SiteModel>,
+    /// Whether the job is held against it; else it only tells the queue of jobs that name none.
+    pub hold_against_site: bool,
     /// What `resources.depends` names, by its text.
     pub targets: BTreeMap<String, TargetFacts>,
     /// The image file, absolute.

@@ -19,9 +19,10 @@ struct Elsewhere<'a> {
 impl Resolver<'_> {
     /// Misfits become problems, each at its key.
     pub(super) fn fit(&mut self, resources: &PlannedResources, scheduler: SchedulerKind) {
-        let Some(model) = self.facts.site.as_ref().filter(|model| model.scheduler == scheduler) else {
-            return;
-        };
+        let facts = self.facts;
+        let held =
+            facts.site.as_ref().filter(|model| facts.hold_against_site && model.scheduler == scheduler);
+        let Some(model) = held else { return };
         let section = &self.spec.scheduler;
         let options: Vec<&str> =
             section.directives.iter().chain(&section.arguments).map(|option| option.value.as_str()).collect();

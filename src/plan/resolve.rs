@@ -319,6 +319,7 @@ mod tests {
             schedulers: Vec::new(),
             passed_over: Vec::new(),
             site: None,
+            hold_against_site: true,
             targets: std::collections::BTreeMap::new(),
             image: None,
             container_runtime: None,

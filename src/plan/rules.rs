@@ -310,6 +310,7 @@ mod tests {
             env_file: None,
             schedulers: vec![slurm],
             site: Some(site),
+            hold_against_site: false,
             targets: BTreeMap::new(),
             image: None,
             container_runtime: None,

@@ -301,3 +301,18 @@ fn a_scheduler_that_hangs_holds_nobody_up() {
     let submitted = env.dlrun(["submit"]).arg(&file).env("DLRUN_SLURM__TIMEOUT_SECONDS", "1").run();
     let _ = submitted.code(0).says("job 4711");
 }
+
+#[test]
+fn rules_that_go_by_the_default_queue_hold_in_every_verb() {
+    let (env, _) = with_site();
+    let config = env.root().join("home/config/dlrun/dlrun.toml");
+    fs::create_dir_all(config.parent().expect("it has one")).expect("ours");
+    let rule = "[[rules]]\nname = \"r\"\nwhen = { queue = \"batch\" }\nset = { env = { FAST = \"1\" } }\n";
+    fs::write(&config, rule).expect("ours");
+    let file = env.job("true", LONG);
+    let rendered = env.dlrun(["render"]).arg(&file).run().code(0).text();
+    assert!(rendered.contains("FAST"), "{rendered}");
+    let _ = env.dlrun(["submit", "--no-check"]).arg(&file).run().code(0);
+    let handed_over = fs::read_to_string(env.only_run_dir().join("job.sh")).expect("it was kept");
+    assert_eq!(handed_over, rendered);
+}

@@ -39,7 +39,7 @@ pub(super) fn look(session: &Session) -> (SchedulerKind, Vec<Finding>) {
         let why = if asked == kind { "the setting `scheduler.kind` is local" } else { "no `sbatch`, no PBS" };
         findings.push(Finding::ok(CHECK, format!("{why}, so jobs run on this machine")));
     }
-    findings.extend(sbatch.as_deref().map(slurm));
+    findings.extend(sbatch.as_deref().map(|sbatch| slurm(sbatch, kind)));
     findings.extend(others.iter().chain(&pbs).map(|qsub| of_qsub(qsub, kind)));
     (if is_missing { SchedulerKind::Local } else { kind }, findings)
 }
@@ -53,7 +53,11 @@ fn missing(kind: SchedulerKind) -> Finding {
     )
 }
 
-fn slurm(sbatch: &Path) -> Finding {
+fn slurm(sbatch: &Path, taker: SchedulerKind) -> Finding {
+    if taker != SchedulerKind::Slurm {
+        let text = format!("{} is there; jobs go to {} unless they say", sbatch.display(), taker.as_str());
+        return Finding::ok("sbatch", text);
+    }
     let said = Tool::new(sbatch).arg("--version").timeout(PATIENCE).run();
     match said.and_then(|output| output.require_success("sbatch")) {
         Ok(output) => Finding::ok(CHECK, format!("{}, {}", output.stdout.trim(), sbatch.display())),
