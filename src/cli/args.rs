@@ -127,7 +127,7 @@ pub(crate) struct Check {
     /// Who takes the job: slurm, local, or auto for the one whose commands are found
     #[arg(long, value_name = "KIND", value_parser = SchedulerKind::WORDS)]
     pub(crate) scheduler: Option<String>,
-    /// Skip the checks of files and programs, which may exist on the nodes only
+    /// Skip the checks of files and programs, which may be on the nodes only, and of the site
     #[arg(long)]
     pub(crate) no_check: bool,
     /// Print the JSON Schema of the job file, for editors, and end

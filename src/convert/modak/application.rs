@@ -134,11 +134,16 @@ fn read_storage(application: &mut Block<'_>, draft: &mut Draft) {
     let _ = draft.set("storage.prefer", Value::Text(class), &origin);
 }
 
+/// The source of the specification's example.
+const PLACEHOLDER_SOURCE: &str = "git://solver";
+
 fn read_build(mut build: Block<'_>, draft: &mut Draft) {
     let source = build.text("src", draft);
     let command = build.raw_text("build_command", draft);
     let parallelism = build.count("build_parallelism", draft);
-    if let Some((source, origin)) = source {
+    if let Some((_, origin)) = source.as_ref().filter(|(source, _)| source == PLACEHOLDER_SOURCE) {
+        draft.note(origin, "is the specification's placeholder, no source; nothing is built");
+    } else if let Some((source, origin)) = source {
         let is_set = draft.set("build.source", Value::Text(source), &origin);
         if let Some((command, origin)) = command.filter(|_| is_set) {
             let _ = draft.set("build.command", Value::Text(with_parallelism(command.trim())), &origin);
