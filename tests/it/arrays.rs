@@ -173,6 +173,31 @@ fn one_element_is_shown_with_its_attempts() {
 }
 
 #[test]
+fn each_element_has_its_own_notice() {
+    let array = Array::submit("0-4");
+    for element in 0..5 {
+        array.ended(element, 143);
+    }
+    let killed = |why: &str| format!("slurmstepd: error: *** JOB {why} ***\n");
+    let _ = array.output(0, &killed("4800 ON n7 CANCELLED AT 2026-11-20T12:02:01 DUE TO TIME LIMIT"));
+    let _ = array.output(1, &killed("4711_1 ON n7 CANCELLED AT 2026-11-20T12:02:01 DUE TO PREEMPTION"));
+    let beside =
+        |name: &str, text: &str| fs::write(array.env.run_dir(&array.id).join(name), text).expect("ours");
+    beside("scheduler.out-2", "=>> PBS: job killed: mem 2097152kb exceeded limit 1048576kb\n");
+    beside("scheduler.3.out", "=>> PBS: job killed: walltime 7 exceeded limit 3\n");
+    array.queue(&[]);
+    let json = array.show();
+    let states: Vec<&str> = json["elements"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|element| element["state"].as_str())
+        .collect();
+    assert_eq!(states, ["timeout", "preempted", "out_of_memory", "timeout", "failed"]);
+    assert_eq!(json["status"]["state"], "preempted");
+}
+
+#[test]
 fn logs_are_those_of_the_elements() {
     let array = Array::submit("0-3");
     array.queue(&[("4711_[2-3]", "PENDING", "Resources"), ("4711_1", "RUNNING", "None")]);

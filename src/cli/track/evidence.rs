@@ -8,9 +8,6 @@ use crate::job::SchedulerKind;
 use crate::record::{ExitStatus, NOTICE_TAIL_BYTES, QueueEntry, RunRecord, Sentinel, find_notice};
 use crate::rundir::{Attempt, Reading, RunDir};
 
-/// What the scheduler of the PBS family itself writes, in a run's directory.
-const SCHEDULER_OUTPUT: &str = "scheduler.out";
-
 /// Says whether an entry leaves no question that more than the marks could answer.
 pub(super) fn is_decided(entry: &QueueEntry) -> bool {
     entry.goes_on() || entry.explains_the_end() || entry.state == crate::job::JobState::Completed
@@ -53,10 +50,19 @@ impl Witness<'_> {
         let of_element: Vec<String> = elements.into_iter().flatten().collect();
         let jobs: Vec<&str> = ids.iter().copied().chain(of_element.iter().map(String::as_str)).collect();
         let output = output_path(self.record, self.element);
-        let of_scheduler = Some(self.run.path().join(SCHEDULER_OUTPUT)).filter(|_| self.element.is_none());
+        let of_scheduler = scheduler_outputs(self.element).into_iter().map(|name| self.run.path().join(name));
         let ends = output.into_iter().chain(of_scheduler).filter_map(|path| end_of(&path).ok());
         let notice = ends.filter_map(|end| find_notice(&end, &jobs)).next();
         reading.outcome.notice = notice;
+    }
+}
+
+/// What a scheduler of the PBS family writes itself, in a run's directory: of an element Torque adds the index behind the
+/// name, and OpenPBS puts it where it is told to.
+fn scheduler_outputs(element: Option<u32>) -> Vec<String> {
+    match element {
+        None => vec!["scheduler.out".to_owned()],
+        Some(element) => vec![format!("scheduler.out-{element}"), format!("scheduler.{element}.out")],
     }
 }
 
