@@ -149,7 +149,10 @@ fn range(text: &str) -> Option<IndexRange> {
     let (first, last) = span.split_once('-').unwrap_or((span, span));
     let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?;
     let range = IndexRange { first: number(first)?, last: number(last)?, step: number(step)? };
-    (range.first <= range.last && range.last < u32::MAX && range.step > 0).then_some(range)
+    let is_sound = range.first <= range.last && range.last < u32::MAX && range.step > 0;
+    // One index has no step.
+    let step = if range.first == range.last { 1 } else { range.step };
+    is_sound.then_some(IndexRange { step, ..range })
 }
 
 impl fmt::Display for ArraySpec {
@@ -193,6 +196,7 @@ mod tests {
             ("0-99%8", "0-99%8", 100),
             ("1,3,5-9:2", "1,3,5-9:2", 5),
             ("7", "7", 1),
+            ("0:2", "0", 1),
             ("5,1", "1,5", 2),
             ("0-6:2,1-7:2", "0-7", 8),
         ] {
