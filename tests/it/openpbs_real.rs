@@ -322,3 +322,24 @@ fn the_site_is_described() {
     let nodes: u32 = site.nodes.iter().map(|kind| kind.up).sum();
     assert!(nodes >= 2 && site.nodes[0].cpus.is_some_and(|cpus| cpus >= 2), "{site:?}");
 }
+
+#[test]
+#[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
+fn some_elements_are_cancelled_and_a_run_waits_for_another() {
+    let site = Site::new();
+    let hold = "[scheduler]\narguments = [\"-h\"]\n";
+    let (array, id) = site.submit("true", &format!("[resources]\narray = \"1-5\"\n{hold}"));
+    let output = site.dlrun(&["cancel", "--element", "2,4-5", &array]);
+    assert!(output.status.success(), "{}", text(&output));
+    wait_for("three elements to be cancelled", || {
+        let entries = site.entries(&id);
+        let cancelled = entries.iter().filter(|entry| entry.state == JobState::Cancelled);
+        cancelled.filter_map(|entry| Some(entry.elements.as_ref()?.count())).sum::<u64>() == 3
+    });
+    let (after, after_id) = site.submit("true", &format!("[resources]\ndepends = [\"afterany:{array}\"]\n"));
+    let told = format!("waits for afterany:{id}");
+    wait_for("the second to wait for the first", || site.status(&after)["reason"] == told.as_str());
+    site.pbs("qrls", &[&id]);
+    site.until(&after, "completed");
+    assert!(site.entries(&after_id)[0].started_at_ms.is_some());
+}
