@@ -53,7 +53,7 @@ fn every_option_has_its_line_and_its_argument() {
     let _ = env.fake_slurm();
     let mut shown = String::new();
     for (name, resources, tables) in OPTIONS {
-        let file = env.write(&format!("{name}.toml"), &job_file(name, resources, tables));
+        let file = env.write(&format!("{name}.toml"), job_file(name, resources, tables));
         let script = env.dlrun(["render"]).arg(&file).run().code(0).text();
         let head: Vec<&str> = script.lines().take_while(|line| line.starts_with('#')).collect();
         let _ = writeln!(shown, "## {name}");

@@ -12,7 +12,7 @@ use super::cluster::conf;
 
 /// Slurm's commands with the test cluster's configuration, which is no part of this process's environment.
 pub(super) fn slurm() -> (tempfile::TempDir, Slurm) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("the directory is ours");
     for program in ["scontrol", "sinfo", "squeue"] {
         let path = dir.path().join(program);
         let conf = conf().display().to_string();
@@ -22,8 +22,8 @@ pub(super) fn slurm() -> (tempfile::TempDir, Slurm) {
                 "#!/bin/sh\nSLURM_CONF='{conf}' PATH=/usr/local/bin:/usr/bin:/bin exec {program} \"$@\"\n"
             ),
         )
-        .unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        .expect("the directory is ours");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the directory is ours");
     }
     let slurm = Slurm::new(Some(dir.path().to_owned()), Duration::from_secs(20));
     (dir, slurm)
