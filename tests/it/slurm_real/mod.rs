@@ -321,7 +321,10 @@ fn a_killed_command_is_told_from_one_that_exits() {
 fn a_refused_job_leaves_nothing_behind() {
     let user = User::new();
     let file = user.job("refused", &argv(&["true"]), "queue = \"nosuch\"");
-    let refused = user.dlrun(&["submit".as_ref(), file.as_os_str()]);
+    let held_back = user.dlrun(&["submit".as_ref(), file.as_os_str()]);
+    assert_eq!(held_back.code, 65, "{held_back:?}");
+    assert!(held_back.stderr.contains("no queue `nosuch`"), "{held_back:?}");
+    let refused = user.dlrun(&["submit".as_ref(), "--no-check".as_ref(), file.as_os_str()]);
     assert_eq!(refused.code, 76, "{refused:?}");
     assert!(refused.stderr.contains("invalid partition specified: nosuch"), "{refused:?}");
     assert!(refused.stderr.contains("the site has batch (the default, up to 168h), debug"), "{refused:?}");
@@ -329,7 +332,7 @@ fn a_refused_job_leaves_nothing_behind() {
     assert_eq!(user.list(), Vec::<Value>::new());
 
     let checked = user.dlrun(&["check".as_ref(), file.as_os_str()]);
-    assert_eq!(checked.code, 76, "{checked:?}");
+    assert_eq!(checked.code, 65, "{checked:?}");
     let file = user.job("fine", &argv(&["true"]), "queue = \"batch\"");
     let checked = user.dlrun(&["check".as_ref(), file.as_os_str()]).ok();
     assert!(checked.contains("slurm says: it would start at"), "{checked}");

@@ -21,7 +21,7 @@ fn until_reason(user: &User, submitted: &Submitted, reason: &str) {
 fn reasons_are_told_and_those_that_never_pass_have_a_meaning() {
     let user = User::new();
     let waits = |name: &str, resources: &str, more: &str| {
-        user.submit(&user.job(name, &argv(&["true"]), &format!("{resources}\n{more}")))
+        user.submit_unchecked(&user.job(name, &argv(&["true"]), &format!("{resources}\n{more}")))
     };
     let held = waits("held", "", "[scheduler]\narguments = [\"--hold\"]");
     let later = waits("later", "begin = \"2099-01-31T08:00\"", "");
