@@ -135,7 +135,7 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
     let anew = |end: &&Sentinel| queue.is_some_and(|entry| runs_anew(entry, outcome.start.as_ref(), end));
     let end = outcome.end.as_ref().filter(|end| !anew(end));
     let started = outcome.start.as_ref().map(|mark| mark.at_ms);
-    let exit = end.and_then(Sentinel::exit);
+    let exit = end.and_then(Sentinel::exit).map(|exit| as_a_node_saw(outcome, exit));
     let mut status = Status {
         state: JobState::Unknown,
         raw_state: queue.map(|entry| entry.raw_state.clone()),
@@ -162,6 +162,12 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
     let notice = outcome.notice.as_ref().filter(|notice| Some(notice.kind) == explained);
     status.cause = Cause::of(status.state, status.exit, notice.map(|notice| &*notice.line));
     status
+}
+
+/// A shell tells code 130 and signal 2 in the same way; who waited for the command knows which it was.
+fn as_a_node_saw(outcome: &Outcome, exit: ExitStatus) -> ExitStatus {
+    let seen = outcome.nodes.iter().filter_map(|node| node.exit);
+    seen.into_iter().find(|seen| seen.shell_code() == exit.shell_code()).unwrap_or(exit)
 }
 
 /// What the files say of the end where the scheduler does not: it forgot the job, or calls it failed.

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use crate::support::TestEnv;
 
 fn ran(env: &TestEnv, name: &str, script: &str) -> String {
@@ -165,4 +167,19 @@ fn what_the_node_daemon_measured_is_shown() {
     assert_eq!(shown["nodes"][0]["events"][0]["kind"], "oom_kill");
     assert_eq!(shown["nodes"][0]["cgroup"], "/slurm/uid_1000/job_4711");
     assert_eq!(shown["summary"]["usage"]["mem_oom_kills"], 1);
+}
+
+#[test]
+fn a_code_above_128_is_told_from_a_signal() {
+    let env = TestEnv::new();
+    for (name, script, exit, cause) in [
+        ("code", "exit 130", json!({ "code": 130 }), "exit code 130"),
+        ("signal", "kill -INT $$; sleep 9", json!({ "signal": 2 }), "SIGINT"),
+    ] {
+        let run = env.submit(&env.job_called(name, script, ""));
+        env.wait_state(&run, "failed");
+        assert_eq!(env.show(&run)["status"]["exit"], exit, "{name}");
+        let _ = env.dlrun(["show", &run]).run().code(0).says(cause);
+        let _ = env.dlrun(["list", "--name", name]).run().code(0).says(cause);
+    }
 }

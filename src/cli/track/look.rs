@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::evidence::{Witness, is_decided};
 use crate::job::{ArraySpec, JobState};
-use crate::record::{Element, Outcome, QueueEntry, RunRecord, Status, cover, merge_elements, resolve};
+use crate::record::{
+    Element, ExitStatus, Outcome, QueueEntry, RunRecord, Sentinel, Status, cover, merge_elements, resolve,
+};
 use crate::rundir::{Attempt, Reading, RunDir, RunDirError};
 
 /// What a scheduler said of a run.
@@ -40,9 +42,17 @@ pub(super) fn look(
     let entry = heard.entries.first();
     let enough = !wanted && entry.is_some_and(is_decided);
     let mut reading = if enough { run.newest_marks(0)? } else { run.newest_outcome(0)? };
+    if enough && may_be_a_code(&reading) {
+        reading = run.newest_outcome(0)?;
+    }
     Witness { run, record, element: None }.add_notice(&mut reading, entry);
     let status = resolve(&reading.outcome, entry);
     Ok(Look { status, reading, elements: Vec::new(), changed: Vec::new() })
+}
+
+/// Says whether an end that the shell tells like a signal's may be a code of the command's own: its node knows.
+fn may_be_a_code(reading: &Reading) -> bool {
+    matches!(reading.outcome.end.as_ref().and_then(Sentinel::exit), Some(ExitStatus::Signal(_)))
 }
 
 fn look_at_elements(
