@@ -275,8 +275,8 @@ mod tests {
     }
 
     const ARRAY: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/array-23.06.json");
-    const V20: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/qstat-20.0.json");
-    const V2022: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/qstat-2022.0.json");
+    const V20: &str = include_str!("../../../tests/fixtures/scheduler/openpbs-qstat-json-a.json");
+    const V2022: &str = include_str!("../../../tests/fixtures/scheduler/openpbs-qstat-json-psij.json");
     const WALLTIME: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/walltime-23.06.json");
 
     fn entry(text: &str, id: &str) -> QueueEntry {

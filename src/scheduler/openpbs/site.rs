@@ -171,7 +171,7 @@ mod tests {
     const SERVER: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/server-23.06.json");
     const QUEUES: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/queues-23.06.json");
     const NODES: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/nodes-23.06.json");
-    const NODES_20: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/pbsnodes-20.0.json");
+    const NODES_20: &str = include_str!("../../../tests/fixtures/scheduler/openpbs-pbsnodes-json-a.json");
 
     #[test]
     fn a_site_is_described() {
