@@ -70,12 +70,21 @@ pub struct JobRef {
 }
 
 impl JobRef {
+    /// All its jobs, each with what is added to its indexes. The first stands among the parts too where that is not 0.
+    fn offsets(&self) -> Vec<(&JobId, u32)> {
+        let mut jobs: Vec<(&JobId, u32)> =
+            self.parts.iter().map(|part| (&part.job_id, part.offset)).collect();
+        if !jobs.iter().any(|(job_id, _)| *job_id == &self.job_id) {
+            jobs.push((&self.job_id, 0));
+        }
+        jobs.sort_by_key(|(_, offset)| *offset);
+        jobs
+    }
+
     /// All its jobs; with `elements` those that have any of them, each with its own indexes of them.
     #[must_use]
     pub fn jobs_of(&self, elements: Option<&ArraySpec>) -> Vec<(JobId, Option<ArraySpec>)> {
-        let mut jobs: Vec<(&JobId, u32)> = vec![(&self.job_id, 0)];
-        jobs.extend(self.parts.iter().map(|part| (&part.job_id, part.offset)));
-        jobs.sort_by_key(|(_, offset)| *offset);
+        let jobs = self.offsets();
         let ends: Vec<u32> = jobs[1..].iter().map(|(_, offset)| *offset).chain([u32::MAX]).collect();
         let of = |((job_id, offset), end): ((&JobId, u32), u32)| {
             let Some(elements) = elements else { return Some((job_id.clone(), None)) };
@@ -265,7 +274,7 @@ mod tests {
             submit_host: "h".into(),
             run_dir: PathBuf::from("/"),
         };
-        let shown = |elements: Option<&str>| {
+        let shown_of = |job: &JobRef, elements: Option<&str>| {
             let elements = elements.map(|text| ArraySpec::parse(text).expect("an array"));
             let jobs = job.jobs_of(elements.as_ref()).into_iter();
             let of = |(id, own): (JobId, Option<ArraySpec>)| {
@@ -273,8 +282,13 @@ mod tests {
             };
             jobs.map(of).collect::<Vec<_>>()
         };
+        let shown = |elements| shown_of(&job, elements);
         assert_eq!(shown(None), ["95:", "96:", "97:"]);
         assert_eq!(shown(Some("3,7-9")), ["95:3,7-9"]);
         assert_eq!(shown(Some("999-1001,2500")), ["95:999", "96:0-1", "97:500"]);
+        // An array whose first index is beyond the site's largest: its first job is among the parts.
+        let shifted = JobRef { parts: vec![part("95", 1000), part("96", 2000)], ..job.clone() };
+        assert_eq!(shown_of(&shifted, None), ["95:", "96:"]);
+        assert_eq!(shown_of(&shifted, Some("1003,2001")), ["95:3", "96:1"]);
     }
 }

@@ -18,16 +18,6 @@ pub(super) struct Line {
     pub(super) entry: QueueEntry,
 }
 
-/// The jobs of a run with what is added to their indexes. That of the first is 0 unless it stands among the parts too.
-pub(super) fn jobs_of(job: &JobRef) -> Vec<(&str, u32)> {
-    let mut jobs: Vec<(&str, u32)> =
-        job.parts.iter().map(|part| (part.job_id.0.as_str(), part.offset)).collect();
-    if !jobs.iter().any(|(id, _)| *id == job.job_id.0) {
-        jobs.insert(0, (&job.job_id.0, 0));
-    }
-    jobs
-}
-
 /// Picks for each run the lines that are really its own: same id, and not submitted before it. A controller that lost its
 /// state hands the same ids out again, and an old job of the same id must not lend us its state. Of several lines about
 /// one element (requeues and shrunk jobs in accounting) the latest counts, of a heterogeneous job its first component.
@@ -44,8 +34,8 @@ pub(super) fn own_entries(jobs: &[JobRef], mut lines: Vec<Line>) -> Entries {
     let mut own = Entries::new();
     for job in jobs {
         let mut of_run = BTreeMap::new();
-        for (part, (id, offset)) in jobs_of(job).into_iter().enumerate() {
-            for line in by_id.get(id).into_iter().flatten().filter(|line| fits(job, &line.entry)) {
+        for (part, (id, offset)) in job.offsets().into_iter().enumerate() {
+            for line in by_id.get(id.0.as_str()).into_iter().flatten().filter(|line| fits(job, &line.entry)) {
                 let elements = line.id.elements.as_ref().and_then(|elements| shifted(elements, offset));
                 let key = (part, line.id.elements.as_ref().map(ToString::to_string));
                 let entry = QueueEntry { elements, ..line.entry.clone() };

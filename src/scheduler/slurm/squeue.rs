@@ -4,7 +4,7 @@
 //! unknown ones are left out of the answer; a single unknown one is an error, which here means the same.
 
 use super::ids::SeenId;
-use super::own::{Line, jobs_of, own_entries};
+use super::own::{Line, own_entries};
 use super::{NAME, Slurm, failed, reasons, states, unanswered, unreachable};
 use crate::job::{JobId, JobState};
 use crate::record::QueueEntry;
@@ -27,7 +27,7 @@ pub(super) fn queue(slurm: &Slurm, jobs: &[JobRef]) -> Result<Entries, Scheduler
 
 /// The ids of all jobs, each once, with commas between: as few lists as command lines allow.
 pub(super) fn questions(jobs: &[JobRef]) -> Vec<String> {
-    let mut ids: Vec<&str> = jobs.iter().flat_map(jobs_of).map(|(id, _)| id).collect();
+    let mut ids: Vec<&str> = jobs.iter().flat_map(JobRef::offsets).map(|(id, _)| id.0.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();
     let mut lists: Vec<String> = Vec::new();
