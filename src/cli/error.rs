@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::client::ClientError;
 use crate::diagnostic::{Problem, chain, render_chain, render_problems};
+use crate::job::SchedulerKind;
 use crate::protocol::RefusalKind;
 use crate::pyenv::PyenvError;
 use crate::rundir::RunDirError;
@@ -144,16 +145,26 @@ fn hinted(kind: Kind, error: impl StdError + Send + Sync + 'static, hint: Option
     }
 }
 
-const LOOK_FIRST: &str =
+const SLURM_FIRST: &str =
     "look with `squeue --me` before submitting again; the run is kept, and found if its job starts";
+const PBS_FIRST: &str =
+    "look with `qstat -u $USER` before submitting again; the run is kept, and found if its job starts";
+
+/// How to see whether a job is queued of which nobody knows.
+fn look_first(scheduler: &str) -> &'static str {
+    if scheduler == SchedulerKind::Slurm.as_str() { SLURM_FIRST } else { PBS_FIRST }
+}
+
+const LATER: &str = "nothing is queued; try again later";
 
 impl From<SchedulerError> for Error {
     fn from(error: SchedulerError) -> Self {
         let (kind, hint) = match &error {
             SchedulerError::Partly { left, source, .. } if left.is_empty() => match &**source {
                 SchedulerError::Refused { .. } => (Kind::Refused, Some("nothing is queued")),
-                SchedulerError::Unclear { .. } => (Kind::Unreachable, Some(LOOK_FIRST)),
-                _ => (Kind::Unreachable, Some("nothing is queued; try again later")),
+                SchedulerError::Unclear { scheduler, .. } => (Kind::TryAgain, Some(look_first(scheduler))),
+                SchedulerError::Busy { .. } => (Kind::TryAgain, Some(LATER)),
+                _ => (Kind::Unreachable, Some(LATER)),
             },
             SchedulerError::Partly { .. } => {
                 (Kind::Refused, Some("cancel what is left with `scancel` before submitting again"))
@@ -165,7 +176,8 @@ impl From<SchedulerError> for Error {
             SchedulerError::Unreachable { .. } => {
                 (Kind::Unreachable, Some("try again later; `--scheduler local` runs the job on this machine"))
             }
-            SchedulerError::Unclear { .. } => (Kind::Unreachable, Some(LOOK_FIRST)),
+            SchedulerError::Busy { .. } => (Kind::TryAgain, Some(LATER)),
+            SchedulerError::Unclear { scheduler, .. } => (Kind::TryAgain, Some(look_first(scheduler))),
             SchedulerError::Failed { .. } | SchedulerError::NoHistory { .. } => (Kind::Unreachable, None),
             SchedulerError::File { source, .. } => (file_kind(source), None),
         };

@@ -111,6 +111,15 @@ pub enum SchedulerError {
         #[source]
         source: CommandError,
     },
+    /// It takes no job at the moment, and the same one later. Nothing is queued.
+    #[error("{scheduler} is too busy to take the job")]
+    Busy {
+        /// Which one.
+        scheduler: &'static str,
+        /// Its words.
+        #[source]
+        source: CommandError,
+    },
     /// Its commands are missing or its controller does not answer. Nothing is queued.
     #[error("{scheduler} cannot be reached")]
     Unreachable {
@@ -216,7 +225,7 @@ pub trait Scheduler {
     /// Hands a job over.
     ///
     /// # Errors
-    /// [`SchedulerError::Refused`] and [`SchedulerError::Unreachable`] when nothing is queued,
+    /// [`SchedulerError::Refused`], [`SchedulerError::Busy`] and [`SchedulerError::Unreachable`] when nothing is queued,
     /// [`SchedulerError::Unclear`] when that cannot be known.
     fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError>;
 

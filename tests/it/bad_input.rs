@@ -496,7 +496,7 @@ fn sbatch_that_hangs_is_given_up_and_the_run_is_kept() {
     env.set("DLRUN_SLURM__TIMEOUT_SECONDS", "1");
     let _ = env.fake_slurm().hang();
     let file = env.job("true", "");
-    let done = env.dlrun(["submit"]).arg(&file).run().code(69).warns("gave no answer within 1 s");
+    let done = env.dlrun(["submit"]).arg(&file).run().code(75).warns("gave no answer within 1 s");
     let _ = done
         .warns("the job may be queued all the same")
         .warns("look with `squeue --me` before submitting again");
@@ -514,7 +514,7 @@ fn sbatch_that_talks_nonsense_is_not_believed() {
     let env = TestEnv::new();
     for said in ["", "Submitted batch job\n", "garbage \u{1b}[31m\n", "-1\n", "99999999999999999999999\n"] {
         let _ = env.fake_slurm().stdout(said);
-        let error = env.dlrun(["submit", "--json"]).arg(env.job("true", "")).run().code(69).error();
+        let error = env.dlrun(["submit", "--json"]).arg(env.job("true", "")).run().code(75).error();
         let message = error["message"].as_str().expect("text");
         assert!(message.contains("printed no job id") && !message.contains('\u{1b}'), "{said:?}: {error}");
     }

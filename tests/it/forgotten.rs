@@ -112,11 +112,31 @@ fn sbatch_that_may_have_queued_the_job_is_never_called_a_refusal() {
         let env = TestEnv::new();
         let _ = env.fake_slurm();
         let _ = env.fake("sbatch").stdout("").stderr(&format!("sbatch: error: {stderr}\n")).code(1);
-        let error = env.dlrun(["submit", "--json"]).arg(env.job("true", "")).run().code(69).error();
+        let error = env.dlrun(["submit", "--json"]).arg(env.job("true", "")).run().code(75).error();
         let message = error["message"].as_str().expect("text");
         assert!(message.contains("may be queued"), "{message}");
         assert!(env.only_run_dir().join("run.json").exists(), "the run is kept");
     }
+}
+
+#[test]
+fn controller_that_takes_no_jobs_at_the_moment_is_no_refusal() {
+    let env = TestEnv::new();
+    let _ = env.fake_slurm();
+    let words = "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying.\n\
+                 sbatch: error: Batch job submission failed: Resource temporarily unavailable\n";
+    let _ = env.fake("sbatch").stdout("").stderr(words).code(1);
+    let file = env.job("true", "");
+    let error = env.dlrun(["submit", "--json"]).arg(&file).run().code(75).error();
+    assert_eq!(
+        (&error["kind"], &error["hints"][0]),
+        (&"try_again".into(), &"nothing is queued; try again later".into())
+    );
+    assert_eq!(std::fs::read_dir(env.state().join("runs")).expect("it was made").count(), 0);
+    let words = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n";
+    let _ = env.fake("sbatch").stdout("").stderr(words).code(1);
+    let done = env.dlrun(["check"]).arg(&file).run().code(69);
+    let _ = done.warns("slurm cannot be reached").warns("Socket timed out");
 }
 
 /// `sbatch rendered.sh` from inside a run is a run of its own.

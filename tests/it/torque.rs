@@ -150,6 +150,7 @@ fn refusals_are_told_from_servers_that_are_down_and_from_silence() {
         (168, "qsub: submit error (Illegal attribute or resource value for Resource_List.walltime)", 76),
         (190, "qsub: submit error (Job exceeds queue resource limits MSG=cannot locate feasible nodes)", 76),
         (159, "qsub: submit error (Unauthorized Request  MSG=user ACL rejected the submitting user)", 76),
+        (1, "qsub: Pbs Server is currently too busy to service this request. Please retry this request.", 75),
         (111, "qsub: cannot connect to server vm (errno=111) Connection refused", 69),
         (33, "qsub: cannot connect to server (null) (errno=15137) could not connect to trqauthd", 69),
     ] {
@@ -160,7 +161,7 @@ fn refusals_are_told_from_servers_that_are_down_and_from_silence() {
     }
     for answer in ["echo nothing", "echo 'qsub: Premature End of File' >&2; exit 1", "kill -9 $$"] {
         let _ = torque(&env, answer);
-        let _ = env.dlrun(["submit"]).arg(&file).run();
+        let _ = env.dlrun(["submit"]).arg(&file).run().code(75).warns("look with `qstat -u $USER`");
         let runs = fs::read_dir(env.state().join("runs")).expect("it was made").count();
         assert_ne!(runs, 0, "{answer}: the job may be queued, so its run stays");
         fs::remove_dir_all(env.state().join("runs")).expect("it is ours");

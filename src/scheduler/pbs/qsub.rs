@@ -15,6 +15,14 @@ pub(in crate::scheduler) fn outside_of_jobs(tool: Tool) -> Tool {
     kept.fold(tool, |tool, (name, value)| tool.env(name, value))
 }
 
+/// Words of a server that takes no jobs at the moment (`pbs_error_db.h` of Torque 6.1.3, `pbs_messages.c` of OpenPBS 23.06).
+const BUSY: [&str; 4] = [
+    "Too many open connections",
+    "Resource temporarily unavailable",
+    "currently too busy to service this request",
+    "Possible transient failure",
+];
+
 /// Reads what came of a `qsub`. `no_contact` tells a server that was not reached, `no_answer` one that was reached and
 /// may have taken the job without saying so.
 pub(in crate::scheduler) fn read_answer(
@@ -33,12 +41,14 @@ pub(in crate::scheduler) fn read_answer(
         Err(source) => return Err(SchedulerError::Unreachable { scheduler, source }),
     };
     let (no_contact, no_answer) = (no_contact(&output), no_answer(&output) || output.status.code().is_none());
+    let is_busy = BUSY.iter().any(|words| output.stderr.contains(words));
     // Sites' filters print greetings: the id is the last line that looks like one.
     let id = output.stdout.lines().rev().map(str::trim).find(|line| ids::is_id(line)).map(str::to_owned);
     let said: String = output.stdout.chars().take(200).collect();
     match output.require_success("qsub") {
         Err(source) if no_contact => Err(SchedulerError::Unreachable { scheduler, source }),
         Err(source) if no_answer => Err(SchedulerError::Unclear { scheduler, source: Box::new(source) }),
+        Err(source) if is_busy => Err(SchedulerError::Busy { scheduler, source }),
         Err(source) => Err(SchedulerError::Refused { scheduler, source }),
         Ok(_) => id.map(JobId).ok_or_else(|| {
             let text = format!("`qsub` exited with status 0, but printed no job id: {said:?}");

@@ -62,7 +62,7 @@ impl Slurm {
     /// such as when the job would start.
     ///
     /// # Errors
-    /// [`SchedulerError::Refused`], [`SchedulerError::Unreachable`].
+    /// [`SchedulerError::Refused`], [`SchedulerError::Busy`], [`SchedulerError::Unreachable`].
     pub fn test(&self, plan: &Plan, script: &str) -> Result<String, SchedulerError> {
         sbatch::test(self, plan, script)
     }
@@ -140,6 +140,15 @@ const UNREACHABLE: [&str; 5] = [
 /// Words by which they say that the controller was reached and its answer was not.
 const UNANSWERED: [&str; 3] = ["Socket timed out", "Connection timed out", "Zero Bytes were transmitted"];
 
+/// Words of `sbatch` when it gave up asking a controller that takes no jobs at the moment: too many of them are queued
+/// (`EAGAIN`), or their creation is stopped (`slurm_errno.c` 22.05).
+const BUSY: [&str; 4] = [
+    "Resource temporarily unavailable",
+    "Slurm job queue full",
+    "Unable to create job record, try again",
+    "Requested nodes are busy",
+];
+
 fn says(output: &Output, any: &[&str]) -> bool {
     any.iter().any(|words| output.stderr.contains(words))
 }
@@ -152,6 +161,11 @@ fn unreachable(output: &Output) -> bool {
 /// Tells a controller that may have done what it was asked, and did not say so.
 fn unanswered(output: &Output) -> bool {
     says(output, &UNANSWERED)
+}
+
+/// Tells a controller that takes no jobs at the moment from one that does not want this job.
+fn busy(output: &Output) -> bool {
+    says(output, &BUSY)
 }
 
 fn failed(what: String) -> impl FnOnce(CommandError) -> SchedulerError {

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use super::parts::{self, Part};
-use super::{NAME, Slurm, directives, export, scancel, site, unanswered, unreachable};
+use super::{NAME, Slurm, busy, directives, export, scancel, site, unanswered, unreachable};
 use crate::command::{CommandError, Output, Tool};
 use crate::job::JobId;
 use crate::plan::Plan;
@@ -134,7 +134,7 @@ pub(super) fn test(slurm: &Slurm, plan: &Plan, script: &str) -> Result<String, S
     if output.status.success() {
         return Ok(verdict(&output.stderr));
     }
-    Err(refusal(output))
+    Err(refusal(output, false))
 }
 
 /// `sbatch: Job 23 to start at ..`: the id is of no job, so it is left out.
@@ -181,14 +181,17 @@ fn output_file(plan: &Plan, job_id: &JobId) -> std::path::PathBuf {
     std::path::Path::new(&plan.workdir).join(format!("{}-{job_id}{element}.out", plan.name))
 }
 
-/// What a failed `sbatch` means. A controller that was reached but did not answer may have queued the job, and so may one
+/// What a failed `sbatch` means, which `hands_over` or only tests. A controller that was reached but did not answer may have queued the job, and so may one
 /// whose `sbatch` was killed while it waited.
-fn refusal(output: Output) -> SchedulerError {
-    let (no_contact, no_answer) =
-        (unreachable(&output), unanswered(&output) || output.status.code().is_none());
+fn refusal(output: Output, hands_over: bool) -> SchedulerError {
+    let (no_contact, is_busy) = (unreachable(&output), busy(&output));
+    let no_answer = unanswered(&output) || output.status.code().is_none();
     match output.require_success("sbatch") {
-        Err(source) if no_answer => SchedulerError::Unclear { scheduler: NAME, source: Box::new(source) },
-        Err(source) if no_contact => SchedulerError::Unreachable { scheduler: NAME, source },
+        Err(source) if no_answer && hands_over => {
+            SchedulerError::Unclear { scheduler: NAME, source: Box::new(source) }
+        }
+        Err(source) if no_answer || no_contact => SchedulerError::Unreachable { scheduler: NAME, source },
+        Err(source) if is_busy => SchedulerError::Busy { scheduler: NAME, source },
         Err(source) => SchedulerError::Refused { scheduler: NAME, source },
         Ok(_) => unreachable!("only failures are asked about"),
     }
@@ -196,7 +199,7 @@ fn refusal(output: Output) -> SchedulerError {
 
 fn read_answer(output: Output) -> Result<JobId, SchedulerError> {
     if !output.status.success() {
-        return Err(refusal(output));
+        return Err(refusal(output, true));
     }
     // Sites' submit plug-ins print greetings: the id is the last line that looks like one.
     let id = output.stdout.lines().rev().find_map(|line| {
