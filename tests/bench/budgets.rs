@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! cargo bench                     every row
-//! cargo bench -- submit list      some of them: help render submit watch list show store daemon lasting clients package
+//! cargo bench -- submit list      some of them: help render submit watch list arrays show store daemon lasting clients
+//!                                 package
 //! cargo bench -- --long           more repetitions, longer trainings
 //! cargo bench -- --json           one JSON object instead of the table
 //! ```
@@ -10,6 +11,7 @@
 //! A figure is a ratio or a difference between medians of runs that took turns, so that a slow or busy machine slows
 //! both sides. Nothing fails here: the program says which budgets are met and exits with 0.
 
+mod arrays;
 mod busy;
 mod daemon;
 mod dlrund;
@@ -56,12 +58,13 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 11] = [
+const TOPICS: [(&str, Topic); 12] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
     ("watch", watch::rows),
     ("list", list::rows),
+    ("arrays", arrays::rows),
     ("show", show::rows),
     ("store", store::rows),
     ("daemon", daemon::cpu),

@@ -31,10 +31,23 @@ pub(crate) enum Stands {
 /// Indexes all runs once, then lists the newest again and again.
 pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let site = Site::new()?;
+    let queue = make_runs(&site)?;
+    listed(&site, "list", &format!("{LIVE} live of {} runs", LIVE + KNOWN), &queue, effort)
+}
+
+/// Times `dlrun list` where the controller's answer is `queue`.
+pub(crate) fn listed(
+    site: &Site,
+    name: &'static str,
+    what: &str,
+    queue: &str,
+    effort: Effort,
+) -> Result<Vec<Row>, Box<dyn Error>> {
     let answer = site.path("queue");
-    fs::write(&answer, make_runs(&site)?)?;
-    let asked = site.path("asked");
+    fs::write(&answer, queue)?;
+    let (asked, history) = (site.path("asked"), site.path("history"));
     site.command_script("squeue", &format!("echo >> {}\nexec cat {}", asked.display(), answer.display()))?;
+    site.command_script("sacct", &format!("echo >> {}", history.display()))?;
     let arguments = ["list"];
     let first = run(&mut site.dlrun(&arguments))?;
     fs::remove_file(&asked)?;
@@ -55,18 +68,16 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         beyond / least
     );
     let rss = taken[2].iter().map(|ran| ran.rss_bytes).max().unwrap_or(0);
+    // Each `sacct` wrote a byte.
+    let accounts = fs::metadata(&history).map_or(0, |file| file.len());
+    let first_ms = first.wall.as_secs_f64() * 1e3;
     Ok(vec![
-        Row::budget(
-            "list",
-            &format!("dlrun list, {LIVE} live of {} runs, beyond the query", LIVE + KNOWN),
-            beyond,
-            "ms",
-            50.0,
-        )
-        .detailed(detail),
-        Row::budget("list", "questions to the controller", questions, "for each list", 1.0),
-        Row::figure("list", "peak RSS", number(usize::try_from(rss)?) / 1e6, "MB"),
-        Row::figure("list", "the first list, which indexes all runs", first.wall.as_secs_f64() * 1e3, "ms"),
+        Row::budget(name, &format!("dlrun list, {what}, beyond the query"), beyond, "ms", 50.0)
+            .detailed(detail),
+        Row::budget(name, "questions to the controller", questions, "for each list", 1.0),
+        Row::budget(name, "questions to accounting", number(accounts.try_into()?), "in all", 0.0),
+        Row::figure(name, "peak RSS", number(usize::try_from(rss)?) / 1e6, "MB"),
+        Row::figure(name, "the first list, which indexes all runs", first_ms, "ms"),
     ])
 }
 

@@ -30,6 +30,20 @@ memory = "64GiB"
 walltime = "12h"
 "#;
 
+/// What the pretended controller says of its site: three queues, four nodes, no licences.
+const SCONTROL: &str = r#"case "$*" in
+"show config") echo "MaxArraySize = 1001
+SLURM_VERSION = 22.05.8
+AccountingStorageType = accounting_storage/none" ;;
+*partition) for queue in batch gpu long; do
+  echo "PartitionName=$queue AllowAccounts=ALL AllowQos=ALL Default=NO MaxNodes=8 MaxTime=7-00:00:00 State=UP"
+done ;;
+esac"#;
+
+const SINFO: &str = r#"for queue in batch gpu long; do
+  echo "$queue|4|16|1|128000|gpu:v100:4|idle|ib,rack2|n[1-4]"
+done"#;
+
 /// Directories of ours begin so; the process id follows.
 const PREFIX: &str = "budgets-";
 
@@ -51,6 +65,9 @@ impl Site {
         fs::write(site.path("train.py"), "")?;
         fs::write(site.path("train.toml"), TWO_NODES)?;
         site.command_script("sbatch", "echo 4711")?;
+        // Else those of this machine would be asked, whatever they are.
+        site.command_script("scontrol", SCONTROL)?;
+        site.command_script("sinfo", SINFO)?;
         Ok(site)
     }
 

@@ -18,9 +18,27 @@ pub(crate) fn help(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     Ok(vec![times_floor("help", "dlrun --help", &["--help"], 2.0, effort)?])
 }
 
-/// `dlrun render` of a job on two nodes.
+/// `dlrun render` of a job on two nodes, for each dialect.
 pub(crate) fn render(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
-    Ok(vec![times_floor("render", "dlrun render, two nodes", &["render", "train.toml"], 3.0, effort)?])
+    let mut rows =
+        vec![times_floor("render", "dlrun render, two nodes", &["render", "train.toml"], 3.0, effort)?];
+    for (kind, version) in [("torque", "Version: 6.1.3"), ("openpbs", "pbs_version = 23.06.06")] {
+        rows.push(render_pbs(kind, version, effort)?);
+    }
+    Ok(rows)
+}
+
+/// Whose `qsub` is there is asked of it: beyond that question.
+fn render_pbs(kind: &str, version: &str, effort: Effort) -> Result<Row, Box<dyn Error>> {
+    let site = Site::new()?;
+    site.command_script("qsub", &format!("echo {version}"))?;
+    let ours = site.dlrun(&["render", "--scheduler", kind, "train.toml"]);
+    let mut commands = [floor(), site.pretended("qsub", &["--version"]), ours];
+    let taken = in_turns(effort.of(100, 1000), &mut commands)?;
+    let [least, stub, ours] = [0, 1, 2].map(|which| median_ms(&taken[which]));
+    let what = format!("dlrun render --scheduler {kind}, beyond qsub --version");
+    let detail = format!("{ours:.2} ms, the stub qsub {stub:.2} ms, `sh -c true` {least:.2} ms");
+    Ok(Row::budget("render", &what, (ours - stub) / least, FLOORS, 3.0).detailed(detail))
 }
 
 fn times_floor(
@@ -37,7 +55,7 @@ fn times_floor(
         .detailed(format!("{ours:.2} ms against {least:.2} ms")))
 }
 
-/// `dlrun submit` with an `sbatch` that only prints an id.
+/// `dlrun submit` with an `sbatch` that only prints an id. What the site has was asked by the round that does not count.
 pub(crate) fn submit(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let site = Site::new()?;
     let mut rows = submit_rows(&site, "train.toml", "dlrun submit", effort)?;
@@ -46,7 +64,27 @@ pub(crate) fn submit(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         Ok(job) => rows.extend(submit_rows(&site, job, what, effort)?),
         Err(why) => rows.push(Row::not_measured("submit", what, why.to_string())),
     }
+    rows.extend(asking_rows(&site, effort)?);
     Ok(rows)
+}
+
+/// A submission that asks for queues and nodes too, as the first of each hour does.
+fn asking_rows(site: &Site, effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
+    let what = "dlrun submit, the site asked";
+    let asking = ("DLRUN_SCHEDULER__CACHE_MINUTES", "0");
+    let mut ours = site.dlrun(&["submit", "train.toml"]);
+    ours.env(asking.0, asking.1);
+    let (sbatch, scontrol) = (site.pretended("sbatch", &[]), site.pretended("scontrol", &["show", "config"]));
+    let taken = in_turns(effort.of(50, 500), &mut [floor(), sbatch, scontrol, ours])?;
+    let [least, sbatch, scontrol, ours] = [0, 1, 2, 3].map(|which| median_ms(&taken[which]));
+    let time = (ours - sbatch - 4.0 * scontrol) / least;
+    let detail = format!("{ours:.2} ms, one question {scontrol:.2} ms, `sh -c true` {least:.2} ms");
+    let calls = match file_calls(site, &["submit", "train.toml"], Some(asking)) {
+        Ok(calls) => Row::figure("submit", &format!("{what}, file-system calls"), total(&calls), "calls"),
+        Err(why) => Row::not_measured("submit", what, why.to_string()),
+    };
+    let what = format!("{what}, beyond sbatch and four questions");
+    Ok(vec![Row::figure("submit", &what, time, FLOORS).detailed(detail), calls])
 }
 
 fn submit_rows(site: &Site, job: &str, what: &str, effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
@@ -89,23 +127,30 @@ fn disk_ms(site: &Site, effort: Effort) -> Result<f64, Box<dyn Error>> {
 }
 
 fn calls_row(site: &Site, arguments: &[&str], what: &str) -> Row {
-    match file_calls(site, arguments) {
+    match file_calls(site, arguments, None) {
         Ok(calls) => {
             let named: Vec<String> = calls.iter().map(|(name, count)| format!("{count} {name}")).collect();
-            let total = number(calls.values().sum());
-            Row::budget("submit", what, total, "calls", 120.0).detailed(named.join(", "))
+            Row::budget("submit", what, total(&calls), "calls", 120.0).detailed(named.join(", "))
         }
         Err(why) => Row::not_measured("submit", what, why.to_string()),
     }
 }
 
+fn total(calls: &BTreeMap<String, usize>) -> f64 {
+    number(calls.values().sum())
+}
+
 /// Counts the system calls of the whole process tree that name a file, ask for one's metadata or list a directory: what
 /// a parallel file system feels.
-fn file_calls(site: &Site, arguments: &[&str]) -> Result<BTreeMap<String, usize>, Box<dyn Error>> {
+fn file_calls(
+    site: &Site,
+    arguments: &[&str],
+    variable: Option<(&str, &str)>,
+) -> Result<BTreeMap<String, usize>, Box<dyn Error>> {
     let trace = site.path("trace");
     let mut strace =
         site.in_place(quiet("strace"), &["-f", "-qq", "-e", "trace=%file,%fstat,getdents64", "-o"]);
-    strace.arg(&trace).arg(crate::DLRUN).args(arguments);
+    strace.arg(&trace).arg(crate::DLRUN).args(arguments).envs(variable);
     let status = match strace.status() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err("strace is missing".into()),
         status => status?,
