@@ -151,6 +151,32 @@ fn states_come_from_one_question() {
 }
 
 #[test]
+fn jobs_that_the_json_leaves_out_are_asked_for_as_text() {
+    let env = TestEnv::new();
+    let mut runs = Vec::new();
+    for id in ["1.pbs", "2.pbs", "3.pbs"] {
+        openpbs(&env, id);
+        runs.push(submit(&env, &env.job("true", ""))["run_id"].as_str().expect("an id").to_owned());
+    }
+    let first = answer("1.pbs", r#""job_state":"R","exec_host":"n1/0""#);
+    let others = "Job Id: 2.pbs\\n    job_state = Q\\n    comment = Not Running: Host set to be busy\\n";
+    let hook = format!(
+        "case \"$*\" in *json*) echo '{}'; echo 'qstat: Unknown Job Id 3.pbs' >&2; exit 153 ;; *) printf '{others}' ;; esac",
+        first.trim()
+    );
+    let qstat = env.fake("qstat").stdout("").hook(&hook);
+    let listed = env.dlrun(["list", "--json"]).run().code(0).result();
+    let state = |run: &String| {
+        let found = listed["runs"].as_array().expect("runs").iter().find(|listed| listed["run_id"] == **run);
+        found.expect("it is listed")["state"].as_str().expect("a state").to_owned()
+    };
+    assert_eq!(runs.iter().map(state).collect::<Vec<_>>(), ["running", "pending", "unknown"]);
+    let asked: Vec<Vec<String>> = questions(&qstat).into_iter().map(|call| call.argv).collect();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert_eq!(asked[1], ["-x", "-t", "-f", "-w", "2.pbs"]);
+}
+
+#[test]
 fn a_server_without_history_is_asked_again() {
     let env = TestEnv::new();
     openpbs(&env, ID);

@@ -28,7 +28,11 @@ pub(super) struct Answer(BTreeMap<String, Seen>);
 
 impl Answer {
     pub(super) fn read(text: &str) -> Self {
-        let answer = json::read(text);
+        Self::of(&json::read(text))
+    }
+
+    /// The answer out of what was read, be it JSON or text.
+    pub(super) fn of(answer: &Value) -> Self {
         let jobs = answer.get("Jobs").map(Value::members).unwrap_or_default();
         let mut answer = Self(jobs.iter().map(|(id, job)| (id.clone(), seen(id, job))).collect());
         answer.tell_elements();

@@ -10,6 +10,7 @@ mod qstat;
 mod qsub;
 mod site;
 mod states;
+mod text;
 
 use std::path::PathBuf;
 use std::time::Duration;

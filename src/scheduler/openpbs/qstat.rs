@@ -3,11 +3,14 @@
 //! `-x` brings those that are over too, for as long as the server keeps history; a server that keeps none is asked
 //! without. `-t` brings the elements of arrays. Unknown ids are named on standard error beside the answer for the others.
 //! Times come in the time zone of `qstat`'s own environment.
+//!
+//! Where several jobs are asked for as JSON, a `qstat` that makes it by a library (23.06; `display_statjob` in `qstat.c`)
+//! prints the first alone, without a word and with status 0. What is missing so is asked for as text, in one question too.
 
 use std::collections::BTreeSet;
 
 use super::answer::{Answer, Seen};
-use super::{NAME, OpenPbs, failed, unanswered, unreachable};
+use super::{NAME, OpenPbs, failed, text, unanswered, unreachable};
 use crate::command::Output;
 use crate::job::{DependencyKind, JobState};
 use crate::record::ExitStatus;
@@ -18,6 +21,12 @@ use crate::scheduler::{Entries, JobRef, SchedulerError};
 /// Exit codes of a `qstat` that has an answer: all found, some unknown (`PBSE_UNKJOBID`, 15001), some over where `-x` was
 /// not given (`PBSE_HISTJOBID`, 15139), each modulo 256.
 const ANSWERED: [i32; 3] = [0, 153, 35];
+
+/// Jobs in full with the elements of arrays, as JSON.
+const JSON: [&str; 4] = ["-t", "-f", "-F", "json"];
+
+/// The same as text, without broken lines.
+const TEXT: [&str; 3] = ["-t", "-f", "-w"];
 
 /// Ids in one question: a command line takes 128 KiB and more.
 const IDS_AT_A_TIME: usize = 1000;
@@ -40,23 +49,37 @@ fn ask(openpbs: &OpenPbs, ids: &BTreeSet<&str>) -> Result<Answer, SchedulerError
     let ids: Vec<&str> = ids.iter().copied().collect();
     let mut answer = Answer::default();
     for some in ids.chunks(IDS_AT_A_TIME) {
-        let with_history = qstat(openpbs, &["-x"], some)?;
-        let no_history = with_history.stderr.contains(NO_HISTORY);
-        answer.join(read(if no_history { qstat(openpbs, &[], some)? } else { with_history })?);
+        let mut history: &[&str] = &["-x"];
+        let mut output = qstat(openpbs, &[history, &JSON].concat(), some)?;
+        if output.stderr.contains(NO_HISTORY) {
+            history = &[];
+            output = qstat(openpbs, &JSON, some)?;
+        }
+        let output = answered(output)?;
+        let told = Answer::read(&output.stdout);
+        let is_silent =
+            |id: &&str| told.get(id).is_none() && !output.stderr.split_whitespace().any(|word| word == *id);
+        let silent: Vec<&str> = some.iter().copied().filter(is_silent).collect();
+        answer.join(told);
+        if some.len() > 1 && !silent.is_empty() {
+            let output = answered(qstat(openpbs, &[history, &TEXT].concat(), &silent)?)?;
+            answer.join(Answer::of(&text::read(&output.stdout)));
+        }
     }
     Ok(answer)
 }
 
 fn qstat(openpbs: &OpenPbs, options: &[&str], ids: &[&str]) -> Result<Output, SchedulerError> {
-    let tool = openpbs.tool("qstat").args(options).args(["-t", "-f", "-F", "json"]).args(ids);
+    let tool = openpbs.tool("qstat").args(options).args(ids);
     let busy = |ran: &Result<Output, _>| ran.as_ref().is_ok_and(unanswered);
     patiently(|| tool.run(), busy).map_err(failed("list jobs".to_owned()))
 }
 
-fn read(output: Output) -> Result<Answer, SchedulerError> {
+/// The output, where it is an answer.
+fn answered(output: Output) -> Result<Output, SchedulerError> {
     let no_contact = unreachable(&output) || unanswered(&output);
     if !no_contact && output.status.code().is_some_and(|code| ANSWERED.contains(&code)) {
-        return Ok(Answer::read(&output.stdout));
+        return Ok(output);
     }
     Err(match output.require_success("qstat") {
         Err(source) if no_contact => SchedulerError::Unreachable { scheduler: NAME, source },
