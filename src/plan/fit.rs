@@ -43,7 +43,10 @@ impl Resolver<'_> {
         let misfits = site::check(&wanted, model, tables).into_iter();
         let mut problems: Vec<Problem> = misfits.map(|misfit| self.problem_of(misfit)).collect();
         problems.sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
+        let fits = problems.is_empty();
         self.problems.extend(problems);
+        // One that does not fit is no warning but a problem.
+        self.warnings.extend(site::pause(&wanted, model).filter(|_| fits));
         let last_index = resources.array.as_ref().map(crate::job::ArraySpec::last);
         self.notes.extend(site::remarks(&wanted, last_index, model));
     }

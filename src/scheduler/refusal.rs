@@ -120,7 +120,7 @@ fn shown_queue(queue: &Queue) -> String {
         notes.push("the default".to_owned());
     }
     if !queue.is_up {
-        notes.push("closed".to_owned());
+        notes.push(if queue.is_closed { "closed" } else { "down" }.to_owned());
     }
     notes.extend(queue.max_walltime.map(|limit| format!("up to {limit}")));
     notes.extend(queue.max_nodes.map(|nodes| format!("up to {nodes} nodes")));

@@ -139,7 +139,7 @@ fn no_queue(name: &str, model: &SiteModel) -> Misfit {
 fn takers(wanted: &Wanted<'_>, model: &SiteModel, tried: &[Place<'_>]) -> Vec<String> {
     let others = model.queues.iter().filter(|queue| {
         let was_tried = tried.iter().any(|place| place.0.is_none_or(|tried| tried.name == queue.name));
-        !was_tried && at(&Place(Some(queue)), wanted, model, &[]).is_empty()
+        queue.is_up && !was_tried && at(&Place(Some(queue)), wanted, model, &[]).is_empty()
     });
     others.map(|queue| format!("queue `{}`", queue.name)).collect()
 }
@@ -157,9 +157,9 @@ fn at(place: &Place<'_>, wanted: &Wanted<'_>, model: &SiteModel, tables: &[Queue
 fn limits(queue: &Queue, wanted: &Wanted<'_>, tables: &[QueueTable]) -> Vec<Misfit> {
     let mut misfits = Vec::new();
     let name = &queue.name;
-    if !queue.is_up {
-        let down = Misfit::new("queue", format!("queue `{name}` starts no jobs at present"));
-        misfits.push(down.hinted("`--no-check` hands the job over all the same"));
+    if queue.is_closed {
+        let closed = Misfit::new("queue", format!("queue `{name}` takes no jobs at present"));
+        misfits.push(closed.hinted("`--no-check` hands the job over all the same"));
     }
     if let Some(account) = wanted.account {
         let allowed = |known: &String| known.eq_ignore_ascii_case(account);
@@ -238,6 +238,16 @@ fn unknown_features(wanted: &Wanted<'_>, model: &SiteModel) -> Option<Misfit> {
     })
 }
 
+/// Says that a job that fits starts at no time that anybody knows: its queues take jobs and start none.
+#[must_use]
+pub fn pause(wanted: &Wanted<'_>, model: &SiteModel) -> Option<String> {
+    let (places, _) = places(wanted, model);
+    let queues: Option<Vec<&Queue>> = places.iter().map(|place| place.0).collect();
+    let paused = queues.filter(|queues| !queues.is_empty() && queues.iter().all(|queue| !queue.is_up))?;
+    let names = shown_list(paused.iter().map(|queue| format!("`{}`", queue.name)).collect());
+    Some(format!("queue {names} starts no jobs at present: the job waits until the site opens it"))
+}
+
 /// What is worth knowing of a job that fits: nodes that are down, an array that is split.
 #[must_use]
 pub fn remarks(wanted: &Wanted<'_>, last_index: Option<u32>, model: &SiteModel) -> Vec<String> {
@@ -308,10 +318,11 @@ mod tests {
                     ..queue("gpu")
                 },
                 Queue { min_nodes: Some(2), ..queue("wide") },
-                Queue { is_up: false, ..queue("old") },
+                Queue { is_up: false, is_closed: true, ..queue("old") },
+                Queue { is_up: false, ..queue("paused") },
             ],
             vec![
-                node(&["cpu", "wide", "old"], 4, 64, 256, &[], &["epyc", "eth"]),
+                node(&["cpu", "wide", "old", "paused"], 4, 64, 256, &[], &["epyc", "eth"]),
                 node(&["gpu", "wide"], 2, 16, 128, &[("h100", 8)], &["h100", "ib"]),
             ],
         )
@@ -343,7 +354,7 @@ mod tests {
             ),
             (
                 Wanted { queue: Some("old"), ..job },
-                &["queue: ", "starts no jobs", "--no-check", "queue `cpu`"],
+                &["queue: ", "takes no jobs", "--no-check", "queue `cpu`"],
             ),
             (
                 Wanted { walltime: Some(Walltime(400 * 24 * HOUR)), ..gpu },
@@ -476,6 +487,10 @@ mod tests {
         let said = remarks(&wanted, Some(1001), &model);
         assert!(said[0].contains("of queue `gpu` 1 are up") && said[1].contains("1000"), "{said:?}");
         assert!(remarks(&Wanted::default(), Some(1000), &model).is_empty());
+        let paused = |queue| pause(&Wanted { queue, ..Wanted::default() }, &model);
+        assert!(paused(Some("paused")).is_some_and(|said| said.contains("queue `paused` starts no jobs")));
+        assert_eq!((paused(Some("paused,cpu")), paused(None)), (None, None));
+        assert_eq!(fault(&Wanted { queue: Some("paused"), ..Wanted::default() }), "none");
     }
 
     prop_compose! {
@@ -502,7 +517,7 @@ mod tests {
             accounts in prop::collection::vec("[pq]", 0..2),
         ) -> Queue {
             let max_walltime = walltime.map(Walltime);
-            Queue { name, is_default, is_up, max_walltime, default_walltime: None, min_nodes, max_nodes, accounts }
+            Queue { name, is_default, is_up, max_walltime, min_nodes, max_nodes, accounts, ..Queue::default() }
         }
     }
 

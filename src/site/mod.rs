@@ -9,7 +9,7 @@ mod node;
 mod overlay;
 mod wanted;
 
-pub use check::{Misfit, check, remarks};
+pub use check::{Misfit, check, pause, remarks};
 pub use node::described;
 pub use overlay::overlaid;
 pub use wanted::Wanted;
@@ -56,6 +56,9 @@ pub struct Queue {
     pub is_default: bool,
     /// True where it takes jobs and starts them.
     pub is_up: bool,
+    /// True where it takes no jobs at present. One that is only not up keeps those that it gets until it is.
+    #[serde(default)]
+    pub is_closed: bool,
     /// The longest time limit; `None`: none, or unknown.
     pub max_walltime: Option<Walltime>,
     /// The time limit of jobs that name none.

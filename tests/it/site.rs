@@ -72,7 +72,7 @@ fn with_sinfo(env: &TestEnv) -> Fake {
     env.fake("sinfo").stdout("slurm 22.05.8\n")
 }
 
-/// Makes that Slurm tell queues and nodes: `batch` of four nodes for a day, `gpu` of two for a week, `old` that is down.
+/// Makes that Slurm tell queues and nodes: `batch` of four nodes for a day, `gpu` of two for a week, `old` that is closed.
 /// Its clock goes `behind` by so many seconds.
 fn tell_site(env: &TestEnv, behind: u32) {
     let config =
@@ -83,7 +83,7 @@ fn tell_site(env: &TestEnv, behind: u32) {
     let queues = [
         queue("batch", "Default=YES DefaultTime=01:00:00 MaxNodes=UNLIMITED MaxTime=1-00:00:00", "UP"),
         queue("gpu", "Default=NO DefaultTime=NONE MaxNodes=2 MaxTime=7-00:00:00", "UP"),
-        queue("old", "Default=NO DefaultTime=NONE MaxNodes=UNLIMITED MaxTime=UNLIMITED", "DOWN"),
+        queue("old", "Default=NO DefaultTime=NONE MaxNodes=UNLIMITED MaxTime=UNLIMITED", "INACTIVE"),
     ];
     let nodes = "batch|4|16|1|64000|(null)|idle|ib|c[1-4]\ngpu|2|16|1|64000|gpu:h100:8|idle|ib,nvl|g[1-2]";
     let _ = env.fake("sinfo").hook(&format!(
@@ -137,7 +137,7 @@ fn bad_values_of_any_kind_are_told_with_what_there_is() {
     let (env, sbatch) = with_site();
     for (line, said) in [
         ("queue = \"gpux\"", "did you mean `gpu`? there are `batch`, `gpu`, `old`"),
-        ("queue = \"old\"", "queue `old` starts no jobs at present"),
+        ("queue = \"old\"", "queue `old` takes no jobs at present"),
         ("constraint = \"nvlink\"", "no node of the site has the feature `nvlink`"),
         ("walltime = \"400d\"", "9600h (400 days) is more than queue `batch` allows"),
         ("cpus_per_task = 17", "no node of queue `batch` has 17 CPUs; the most is 16"),
@@ -179,7 +179,7 @@ fn doctor_shows_queues_and_nodes_and_goes_on_where_the_scheduler_is_down() {
         text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     for line in [
         "ok queues 3 queues; jobs go to `batch` unless they say",
-        "warning queues `old` starts no jobs at present",
+        "warning queues `old` takes no jobs at present",
         "ok nodes 6 nodes, 6 up",
         "ok clock that of this machine agrees with slurm's controller",
         "batch (default) up 24h any number all",

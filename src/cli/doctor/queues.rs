@@ -21,7 +21,8 @@ pub(super) fn of_failure(kind: SchedulerKind, error: &Error) -> Finding {
 pub(super) fn of_site(model: &SiteModel) -> Vec<Finding> {
     let mut findings = vec![queues(model)];
     findings.extend(model.queues.iter().filter(|queue| !queue.is_up).map(|queue| {
-        let text = format!("`{}` starts no jobs at present", queue.name);
+        let what = if queue.is_closed { "takes" } else { "starts" };
+        let text = format!("`{}` {what} no jobs at present", queue.name);
         Finding::warning(QUEUES, text, "choose another one, or ask the site when it comes back")
     }));
     findings.extend(nodes(model));
@@ -108,7 +109,12 @@ fn row(queue: &Queue) -> [String; 5] {
     };
     let limit = queue.max_walltime.map_or_else(|| "none".to_owned(), |most| most.to_string());
     let accounts = if queue.accounts.is_empty() { "all".to_owned() } else { queue.accounts.join(",") };
-    [name, if queue.is_up { "up" } else { "down" }.to_owned(), limit, nodes, accounts]
+    let state = match (queue.is_up, queue.is_closed) {
+        (_, true) => "closed",
+        (true, false) => "up",
+        (false, false) => "down",
+    };
+    [name, state.to_owned(), limit, nodes, accounts]
 }
 
 #[cfg(test)]

@@ -56,6 +56,7 @@ fn queue(name: &str, queue: &Value, default: Option<&str>) -> Queue {
         name: name.to_owned(),
         is_default: default == Some(name),
         is_up: is("enabled") && is("started"),
+        is_closed: !is("enabled"),
         max_walltime: time("resources_max"),
         default_walltime: time("resources_default"),
         min_nodes: nodes("resources_min"),
@@ -180,6 +181,7 @@ mod tests {
         let queue = |name: &str| model.queues.iter().find(|queue| queue.name == name).expect("a queue");
         let workq = queue("workq");
         assert!(workq.is_default && workq.is_up && !queue("short").is_default && !queue("closed").is_up);
+        assert!(queue("closed").is_closed && !workq.is_closed);
         assert_eq!((workq.max_walltime, workq.default_walltime), (walltime("48:00:00"), walltime("1:00:00")));
         assert_eq!(queue("private").max_walltime, None);
         let expected = NodeType {

@@ -78,6 +78,8 @@ fn queue(line: &str) -> Option<Queue> {
         name: word("PartitionName")?.to_owned(),
         is_default: word("Default") == Some("YES"),
         is_up: word("State") == Some("UP"),
+        // `DOWN` queues jobs and starts none (`scontrol(1)`).
+        is_closed: matches!(word("State"), Some("DRAIN" | "INACTIVE")),
         max_walltime: time("MaxTime"),
         default_walltime: time("DefaultTime"),
         min_nodes: number("MinNodes"),
@@ -196,6 +198,15 @@ mod tests {
         let open = super::queue("PartitionName=x AllowAccounts=ALL Default=NO MaxTime=UNLIMITED State=DRAIN");
         let open = open.expect("a partition");
         assert_eq!((open.is_up, open.max_walltime, open.accounts.len()), (false, None, 0));
+        let closed = |state: &str| {
+            super::queue(&format!("PartitionName=x State={state}"))
+                .map(|queue| (queue.is_up, queue.is_closed))
+        };
+        assert_eq!(closed("DOWN"), Some((false, false)));
+        assert_eq!(
+            (open.is_closed, closed("INACTIVE"), closed("UP")),
+            (true, Some((false, true)), Some((true, false)))
+        );
         assert_eq!(super::queue("No partitions"), None);
     }
 

@@ -45,6 +45,7 @@ fn queue(told: &Thing, default: Option<&str>) -> Queue {
         name: told.id.clone(),
         is_default: default == Some(told.id.as_str()),
         is_up: is("enabled") && is("started"),
+        is_closed: !is("enabled"),
         max_walltime: told.get("resources_max.walltime").and_then(walltime),
         default_walltime: told.get("resources_default.walltime").and_then(walltime),
         min_nodes: number(told.get("resources_min.nodect")),
@@ -134,7 +135,13 @@ mod tests {
         assert_eq!((short.max_walltime, short.default_walltime), (Some(Walltime(1800)), Some(Walltime(300))));
         assert!(short.is_up && short.is_default);
         let closed = queue(&told[1], Some("short"));
-        assert!(!closed.is_up && !closed.is_default && closed.max_walltime.is_none());
+        assert!(
+            !short.is_closed
+                && closed.is_closed
+                && !closed.is_up
+                && !closed.is_default
+                && closed.max_walltime.is_none()
+        );
     }
 
     #[test]
