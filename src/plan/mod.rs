@@ -14,6 +14,7 @@ mod pass_through_pbs;
 mod resolve;
 mod resources;
 mod rules;
+mod said_twice;
 mod shown;
 mod storage;
 mod variables;

@@ -4,7 +4,7 @@ use crate::diagnostic::Problem;
 use crate::job::Located;
 
 /// Options of `sbatch` that the script or the command line already carries.
-const OWN_OPTIONS: [(&str, &str); 18] = [
+const OWN_OPTIONS: [(&str, &str); 21] = [
     ("--job-name", "use `name`"),
     ("-J", "use `name`"),
     ("--output", "the output's place is dlrun's: `dlrun logs` shows it"),
@@ -18,6 +18,9 @@ const OWN_OPTIONS: [(&str, &str); 18] = [
     ("--parsable", "dlrun reads the answer itself"),
     ("--nodes", "use `resources.nodes`"),
     ("-N", "use `resources.nodes`"),
+    ("--ntasks-per-node", "use `resources.tasks_per_node`"),
+    ("--ntasks", "use `resources.tasks_per_node`"),
+    ("-n", "use `resources.tasks_per_node`"),
     ("--array", "use `resources.array`"),
     ("-a", "use `resources.array`"),
     ("--wait", "use `dlrun submit --wait`"),
@@ -33,19 +36,31 @@ pub(super) fn problem(option: &Located<String>) -> Option<Problem> {
         let problem = Problem::at(option.span.clone(), "`--export` must be one word with its value");
         return Some(problem.hinted("write \"--export=NAME,NAME\": the run id is added to it"));
     }
-    let (_, instead) = OWN_OPTIONS.iter().find(|(own, _)| means(name, own))?;
+    let own = named(text, OWN_OPTIONS.iter().map(|(own, _)| *own))?;
+    let (_, instead) = OWN_OPTIONS.iter().find(|(known, _)| *known == own)?;
     let problem = Problem::at(option.span.clone(), format!("`{text}` is dlrun's own to write"));
     Some(problem.hinted(*instead))
 }
 
-/// Says whether Slurm takes `name` for the option `own`: it knows a long one by any unique beginning, and a short one with
-/// its value stuck to it.
-fn means(name: &str, own: &str) -> bool {
-    if own.starts_with("--") {
-        name.len() > 3 && own.starts_with(name)
-    } else {
-        !name.starts_with("--") && name.starts_with(own)
+/// Letters of `sbatch` that take no value: another may be stuck to them (`-Ht5`).
+const FLAGS: [char; 6] = ['H', 'k', 'O', 'Q', 's', 'v'];
+
+/// Which of `names` Slurm takes `option` for: it knows a long one by any unique beginning, and a short one with its value
+/// stuck to it.
+pub(super) fn named<'n>(option: &str, names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
+    let name = option.split(['=', ' ']).next().unwrap_or_default();
+    let exact = names.clone().find(|own| *own == name);
+    if name.starts_with("--") {
+        return exact.or_else(|| names.clone().find(|own| name.len() > 3 && own.starts_with(name)));
     }
+    let letter = |own: &str| own.strip_prefix('-').filter(|own| own.len() == 1).map(str::to_owned);
+    let letters = name.strip_prefix('-')?;
+    let behind = letters.trim_start_matches(FLAGS);
+    exact.or_else(|| {
+        names
+            .clone()
+            .find(|own| letter(own).is_some_and(|own| letters.starts_with(&own) || behind.starts_with(&own)))
+    })
 }
 
 #[cfg(test)]
@@ -58,9 +73,19 @@ mod tests {
 
     #[test]
     fn what_dlrun_writes_itself_is_refused_in_every_spelling() {
-        for option in
-            ["--output=x", "--out=x", "-o/dev/null", "-a0-3", "-N2", "--nod=2", "--wait", "--test-only"]
-        {
+        for option in [
+            "--output=x",
+            "--out=x",
+            "-o/dev/null",
+            "-a0-3",
+            "-N2",
+            "--nod=2",
+            "--wait",
+            "--test-only",
+            "-n4",
+            "--ntasks=4",
+            "-HN2",
+        ] {
             assert!(refused(option).is_some_and(|why| why.contains("dlrun's own")), "{option}");
         }
         assert!(refused("--export").is_some_and(|why| why.contains("one word")));

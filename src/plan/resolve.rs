@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::facts::SiteFacts;
-use super::{Decision, Plan, Rejected, pass_through, pass_through_pbs};
+use super::{Decision, Plan, PlannedResources, Rejected, pass_through, pass_through_pbs, said_twice};
 use crate::config::{Origin, Settings};
 use crate::diagnostic::Problem;
 use crate::job::{Command, JobSpec, Launcher, Located, SchedulerKind, name_problem};
@@ -33,7 +33,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let build = resolver.build(image.as_ref(), &attached.modules);
     resolver.timing();
     resolver.monitoring();
-    resolver.pass_through(scheduler);
+    resolver.pass_through(&resources, scheduler);
     resolver.variables(&resources, scheduler);
     resolver.fit(&resources, scheduler);
     let Resolver { decisions, warnings, notes, problems, .. } = resolver;
@@ -274,11 +274,14 @@ impl<'a> Resolver<'a> {
     }
 
     /// Options handed through must not take over what dlrun writes and relies on.
-    fn pass_through(&mut self, scheduler: SchedulerKind) {
+    fn pass_through(&mut self, resources: &PlannedResources, scheduler: SchedulerKind) {
         let section = &self.spec.scheduler;
         let options = section.directives.iter().chain(&section.arguments);
-        let problem = |option| match scheduler {
+        let problem = |option: &Located<String>| match scheduler {
             kind if kind.is_pbs() => pass_through_pbs::problem(option, kind),
+            SchedulerKind::Slurm => {
+                pass_through::problem(option).or_else(|| said_twice::problem(option, resources))
+            }
             _ => pass_through::problem(option),
         };
         self.problems.extend(options.filter_map(problem));
@@ -453,6 +456,8 @@ mod tests {
         assert!(
             problem("[scheduler]\ndirectives = [\"--output=x\"]\n", &with_slurm(&[])).contains("dlrun's own")
         );
+        let twice = "[resources]\nwalltime = \"1h\"\n[scheduler]\ndirectives = [\"--time=5\"]\n";
+        assert!(problem(twice, &with_slurm(&[])).contains("`--time=5` and `resources.walltime`"));
         assert!(problem("[scheduler]\narguments = [\"--export\"]\n", &with_slurm(&[])).contains("one word"));
         let long = format!("env = {{ A = \"{}\" }}\n", "x".repeat(MAX_PLAN_BYTES));
         assert!(problem(&long, &facts()).contains("is the limit"));

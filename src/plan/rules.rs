@@ -1,7 +1,7 @@
 //! The rules of the configuration: which of them hold for a job, and what they attach to it.
 
 use super::resolve::{Resolver, shown_argv, values};
-use super::{PlannedResources, PlannedStorage, Step, pass_through};
+use super::{PlannedResources, PlannedStorage, Step, pass_through, pass_through_pbs};
 use crate::config::{Condition, Rule, Subject, VersionRange, Wanted};
 use crate::diagnostic::Problem;
 use crate::job::{EnvVar, Located, SchedulerKind};
@@ -128,14 +128,19 @@ impl Resolver<'_> {
     ) {
         for option in options {
             let own = &self.spec.scheduler;
+            let problem_of = |option: &String| {
+                let option = Located { value: option.clone(), span: 0..0 };
+                match scheduler {
+                    kind if kind.is_pbs() => pass_through_pbs::problem(&option, kind),
+                    _ => pass_through::problem(&option),
+                }
+            };
             let same = |own: &Located<String>| option_name(&own.value) == option_name(option);
             if scheduler == SchedulerKind::Local {
                 self.reject(option, "without effect on a local job");
             } else if own.directives.iter().chain(&own.arguments).any(same) {
                 self.reject(option, "the job file hands that option through itself");
-            } else if let Some(problem) =
-                pass_through::problem(&Located { value: option.clone(), span: 0..0 })
-            {
+            } else if let Some(problem) = problem_of(option) {
                 let message = format!("the rule {} ({}): {}", rule.name, rule.origin, problem.message);
                 let problem = Problem::of_file(message).hinted(problem.hint.unwrap_or_default());
                 self.problems.push(problem);
@@ -322,13 +327,28 @@ mod tests {
         }
     }
 
-    fn plan(configuration: &str, job: &str) -> Plan {
+    fn resolved(configuration: &str, job: &str) -> Result<Plan, Vec<Problem>> {
         let fragment = Fragment::from_toml(Path::new("/etc/dlrun/dlrun.toml"), configuration);
         assert!(fragment.errors.is_empty() && fragment.unknown.is_empty(), "{fragment:#?}");
         let defaults = Defaults { state_dir: Some("/s".into()) };
         let settings = Settings::merge(&defaults, &[fragment]).expect("settings");
         let spec = crate::job::parse(&format!("[run]\ncommand = [\"true\"]\n{job}")).expect("a job file");
-        resolve(&spec, &settings, &facts()).expect("a plan")
+        resolve(&spec, &settings, &facts())
+    }
+
+    fn plan(configuration: &str, job: &str) -> Plan {
+        resolved(configuration, job).expect("a plan")
+    }
+
+    #[test]
+    fn the_options_of_a_rule_are_those_of_the_jobs_scheduler() {
+        let rule =
+            |option: &str| format!("[[rules]]\nname = \"r\"\nset = {{ directives = [\"{option}\"] }}\n");
+        let pbs = "[scheduler]\nkind = \"torque\"\n";
+        let refused = resolved(&rule("-l walltime=1:00"), pbs).expect_err("it is dlrun's own");
+        assert!(refused[0].message.contains("`-l walltime=1:00` is dlrun's own to write"), "{refused:?}");
+        // With Slurm it would be `--wait`.
+        assert!(resolved(&rule("-W umask=022"), pbs).is_ok());
     }
 
     const JOB: &str = "[framework]\nname = \"PyTorch\"\nversion = \"2.1\"\ncompiler = \"inductor\"\n[resources]\ngpus_per_node = \"v100:2\"\n[storage]\nprefer = \"ssd\"\n";
