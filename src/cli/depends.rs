@@ -138,7 +138,7 @@ impl Look<'_> {
             job_id: JobId(target.to_owned()),
             parts: Vec::new(),
             name: String::new(),
-            submitted_at_ms: 0,
+            submitted_at_ms: None,
             submit_host: self.session.host.clone(),
             run_dir: std::path::PathBuf::new(),
         };

@@ -61,15 +61,28 @@ pub struct JobRef {
     pub parts: Vec<ArrayPart>,
     /// The job's name.
     pub name: String,
-    /// When it was submitted, in Unix milliseconds UTC: a controller that starts anew gives the same ids again.
-    pub submitted_at_ms: u64,
+    /// When it was submitted, in Unix milliseconds UTC: a controller that starts anew gives the same ids again. `None`:
+    /// not by dlrun, so nobody noted when.
+    pub submitted_at_ms: Option<u64>,
     /// Host it was submitted from.
     pub submit_host: String,
     /// The run's directory.
     pub run_dir: PathBuf,
 }
 
+/// Clocks of the login node and the controller may differ by this much, in milliseconds.
+const CLOCK_SKEW_MS: u64 = 120_000;
+
 impl JobRef {
+    /// Says whether a job of the same id that was submitted at `at_ms` is this run's own: not one from before it, which must
+    /// not lend it its state, and not that of a later run of the same id; `others_ms` are when such were submitted. A requeue
+    /// may count as a submission.
+    fn is_own(&self, at_ms: Option<u64>, others_ms: &[u64]) -> bool {
+        let (Some(at), Some(own)) = (at_ms, self.submitted_at_ms) else { return true };
+        let latest = at.saturating_add(CLOCK_SKEW_MS);
+        own <= latest && !others_ms.iter().any(|other| (own + 1..=latest).contains(other))
+    }
+
     /// All its jobs, each with what is added to its indexes. The first stands among the parts too where that is not 0.
     fn offsets(&self) -> Vec<(&JobId, u32)> {
         let mut jobs: Vec<(&JobId, u32)> =
@@ -279,7 +292,7 @@ mod tests {
             job_id: JobId("95".into()),
             parts: vec![part("97", 2000), part("96", 1000)],
             name: "job".into(),
-            submitted_at_ms: 0,
+            submitted_at_ms: None,
             submit_host: "h".into(),
             run_dir: PathBuf::from("/"),
         };

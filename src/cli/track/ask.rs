@@ -23,15 +23,17 @@ impl Tracker<'_> {
             if jobs.is_empty() {
                 continue;
             }
-            let Ok(scheduler) = self.session.scheduler(kind) else { continue };
             let refs: Vec<JobRef> = jobs.iter().map(|(job, _)| job.clone()).collect();
-            match scheduler.queue(&refs) {
+            // Commands that are none of this scheduler's give no answer either.
+            let scheduler = self.session.scheduler(kind).map_err(|error| error.message());
+            let answer = scheduler
+                .and_then(|scheduler| scheduler.queue(&refs).map_err(|error| chain(&error).join(": ")));
+            match answer {
                 Ok(found) => {
                     let told = |entries| Heard { entries, silent: false };
                     heard.extend(found.into_iter().map(|(run_id, entries)| (run_id, told(entries))));
                 }
-                Err(error) => {
-                    let why = chain(&error).join(": ");
+                Err(why) => {
                     self.warn(kind.as_str(), &format!("states are those last heard of: {why}"));
                     for (job, is_array) in &jobs {
                         let entries = if *is_array { Vec::new() } else { vec![self.last_heard(job)] };
@@ -104,7 +106,8 @@ pub(crate) fn job_ref(run: &RunDir, record: &RunRecord) -> Option<JobRef> {
         job_id: record.job_id.clone()?,
         parts: record.parts.clone(),
         name: record.name.clone(),
-        submitted_at_ms: record.submitted_at_ms,
+        // A run of `dlrun render | sbatch` was noted at its start; its job may have waited for hours.
+        submitted_at_ms: record.job_file.as_ref().map(|_| record.submitted_at_ms),
         submit_host: record.submit_host.clone(),
         run_dir: run.path().to_owned(),
     })

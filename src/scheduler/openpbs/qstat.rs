@@ -113,7 +113,7 @@ mod tests {
             job_id: JobId(id.to_owned()),
             parts: Vec::new(),
             name: "train".to_owned(),
-            submitted_at_ms,
+            submitted_at_ms: Some(submitted_at_ms),
             submit_host: "login".to_owned(),
             run_dir: "/run".into(),
         }

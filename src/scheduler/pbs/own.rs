@@ -7,9 +7,6 @@ use crate::job::{ArraySpec, JobState};
 use crate::record::QueueEntry;
 use crate::scheduler::{Entries, JobRef};
 
-/// Clocks of the login node and the server may differ by this much, in milliseconds.
-const CLOCK_SKEW_MS: u64 = 120_000;
-
 /// Picks for each run the entries that are really its own: same id, and not submitted before it. A server that was made
 /// anew gives the same ids again. `entries` have the ids that PBS shows, those of elements their own.
 pub(in crate::scheduler) fn own_entries(jobs: &[JobRef], entries: &[QueueEntry]) -> Entries {
@@ -17,9 +14,16 @@ pub(in crate::scheduler) fn own_entries(jobs: &[JobRef], entries: &[QueueEntry])
     for entry in entries {
         by_number.entry(ids::number(&entry.job_id.0)).or_default().push(entry);
     }
+    let mut submissions: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for job in jobs {
+        submissions.entry(ids::number(&job.job_id.0)).or_default().extend(job.submitted_at_ms);
+    }
     let mut own = Entries::new();
     for job in jobs {
-        let found = by_number.get(ids::number(&job.job_id.0)).into_iter().flatten();
+        let number = ids::number(&job.job_id.0);
+        let others = submissions.get(number).map(Vec::as_slice).unwrap_or_default();
+        let found = by_number.get(number).into_iter().flatten();
+        let found = found.filter(|entry| job.is_own(entry.submitted_at_ms, others));
         let of_job: Vec<QueueEntry> = found.filter_map(|entry| owned(job, entry)).collect();
         // Elements say more than their array.
         let has_elements = of_job.iter().any(|entry| entry.elements.is_some());
@@ -34,10 +38,6 @@ pub(in crate::scheduler) fn own_entries(jobs: &[JobRef], entries: &[QueueEntry])
 
 /// The entry as the run counts it, where it is its own. An element that gave itself a run goes by its own id.
 fn owned(job: &JobRef, entry: &QueueEntry) -> Option<QueueEntry> {
-    let close = |at: u64| at.abs_diff(job.submitted_at_ms) <= CLOCK_SKEW_MS || at > job.submitted_at_ms;
-    if !entry.submitted_at_ms.is_none_or(close) {
-        return None;
-    }
     let shown = &entry.job_id.0;
     if ids::same(shown, &job.job_id.0) {
         return Some(entry.clone());
@@ -89,7 +89,7 @@ mod tests {
             job_id: JobId(id.into()),
             parts: Vec::new(),
             name: "train".into(),
-            submitted_at_ms: 1_000_000,
+            submitted_at_ms: Some(1_000_000),
             submit_host: "login".into(),
             run_dir: "/run".into(),
         }

@@ -6,9 +6,6 @@ use super::ids::{SeenId, shifted};
 use crate::record::QueueEntry;
 use crate::scheduler::{Entries, JobRef};
 
-/// Clocks of the login node and the controller may differ by this much, in milliseconds.
-const CLOCK_SKEW_MS: u64 = 120_000;
-
 /// A line about a job or about elements of one.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
@@ -31,11 +28,19 @@ pub(super) fn own_entries(jobs: &[JobRef], mut lines: Vec<Line>) -> Entries {
             by_id.entry(&line.id.shown).or_default().push(line);
         }
     }
+    let mut submissions: HashMap<&str, Vec<u64>> = HashMap::new();
+    for job in jobs {
+        for (id, _) in job.offsets() {
+            submissions.entry(id.0.as_str()).or_default().extend(job.submitted_at_ms);
+        }
+    }
     let mut own = Entries::new();
     for job in jobs {
         let mut of_run = BTreeMap::new();
         for (part, (id, offset)) in job.offsets().into_iter().enumerate() {
-            for line in by_id.get(id.0.as_str()).into_iter().flatten().filter(|line| fits(job, &line.entry)) {
+            let others = submissions.get(id.0.as_str()).map(Vec::as_slice).unwrap_or_default();
+            let lines = by_id.get(id.0.as_str()).into_iter().flatten();
+            for line in lines.filter(|line| job.is_own(line.entry.submitted_at_ms, others)) {
                 let elements = line.id.elements.as_ref().and_then(|elements| shifted(elements, offset));
                 let key = (part, line.id.elements.as_ref().map(ToString::to_string));
                 let entry = QueueEntry { elements, ..line.entry.clone() };
@@ -49,11 +54,6 @@ pub(super) fn own_entries(jobs: &[JobRef], mut lines: Vec<Line>) -> Entries {
         }
     }
     own
-}
-
-fn fits(job: &JobRef, entry: &QueueEntry) -> bool {
-    let close = |at: u64| at.abs_diff(job.submitted_at_ms) <= CLOCK_SKEW_MS || at > job.submitted_at_ms;
-    entry.submitted_at_ms.is_none_or(close)
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ pub(super) mod tests {
             job_id: JobId(id.to_owned()),
             parts: parts.iter().map(part).collect(),
             name: "train".to_owned(),
-            submitted_at_ms: 1_000_000,
+            submitted_at_ms: Some(1_000_000),
             submit_host: "login".to_owned(),
             run_dir: "/run".into(),
         }
@@ -131,6 +131,23 @@ pub(super) mod tests {
         let lines =
             vec![line("95", 1_100_000, JobState::Running), line("95", 1_000_000, JobState::Preempted)];
         assert_eq!(seen(&own, lines), [(None, JobState::Running)]);
+    }
+
+    #[test]
+    fn of_two_runs_of_one_id_the_later_has_the_later_job() {
+        let first = job(1, "95", &[]);
+        let second = JobRef { submitted_at_ms: Some(9_000_000), ..job(2, "95", &[]) };
+        let own =
+            own_entries(&[first.clone(), second.clone()], vec![line("95", 9_000_000, JobState::Running)]);
+        assert_eq!(own.keys().collect::<Vec<_>>(), [&second.run_id]);
+        let own = own_entries(&[first.clone(), second], vec![line("95", 2_000_000, JobState::Running)]);
+        assert_eq!(own.keys().collect::<Vec<_>>(), [&first.run_id]);
+    }
+
+    #[test]
+    fn a_run_that_dlrun_did_not_submit_may_have_waited_for_long() {
+        let minted = JobRef { submitted_at_ms: None, ..job(1, "95", &[]) };
+        assert_eq!(seen(&minted, vec![line("95", 5, JobState::Running)]), [(None, JobState::Running)]);
     }
 
     #[test]
