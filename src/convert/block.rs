@@ -117,12 +117,19 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Notes every key that nobody asked for.
+    /// Notes every key that nobody asked for, and every value that a later one of the same key puts out of force.
     pub(super) fn finish(self, draft: &mut Draft) {
-        for (key, node) in self.pairs {
+        let mut later = BTreeSet::new();
+        let mut notes = Vec::new();
+        for (key, node) in self.pairs.iter().rev() {
             if !self.asked.contains(key.as_str()) {
-                draft.note(&self.origin(key, node), "is no key of MODAK's specification; left out");
+                notes.push((key, node, "is no key of MODAK's specification; left out"));
+            } else if !later.insert(key.as_str()) {
+                notes.push((key, node, "stands twice: the last one counts, this one is left out"));
             }
+        }
+        for (key, node, what) in notes.into_iter().rev() {
+            draft.note(&self.origin(key, node), what);
         }
     }
 }
