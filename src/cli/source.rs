@@ -1,8 +1,11 @@
 //! The text of a job file, or of a description in MODAK's JSON that becomes one.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::error::{Error, Kind};
 use crate::convert::{Converted, convert, looks_like_json};
@@ -73,7 +76,7 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
         let kind = if denied { Kind::NotPermitted } else { Kind::Missing };
         Error::new(kind, format!("cannot read `{shown}`: {error}"))
     };
-    let file = File::open(path).map_err(unreadable)?;
+    let file = open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if metadata.is_dir() {
         let error = Error::new(Kind::Missing, format!("`{shown}` is a directory"));
@@ -81,7 +84,19 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
             error.hinted(format!("name the job file in it, such as `{}`", path.join("train.toml").display()))
         );
     }
-    read_text(file, &shown.to_string())
+    let text = read_text(file, &shown.to_string())?;
+    if text.is_empty() && metadata.file_type().is_fifo() {
+        return Err(Error::new(Kind::Missing, format!("`{shown}` is a pipe, and nobody writes to it")));
+    }
+    Ok(text)
+}
+
+/// Opens without waiting for somebody to write, as the opening of a pipe does. What is open is read as it comes: in
+/// `dlrun submit <(make-job)` the writer is there, and may take its time.
+fn open(path: &Path) -> std::io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()))?;
+    Ok(file)
 }
 
 /// Text of at most 1 MiB. `shown` names where it comes from.

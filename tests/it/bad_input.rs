@@ -186,6 +186,22 @@ fn what_is_no_job_file_is_told_for_what_it_is() {
     let link = env.jobs().join("loop.toml");
     symlink(&link, &link).expect("ours");
     check(&link, 66, "cannot read `");
+    let pipe = env.jobs().join("pipe.toml");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("ours");
+    check(&pipe, 66, "is a pipe, and nobody writes to it");
+    let slow = "dlrun check --scheduler local <(sleep 0.3; printf '[run]\\ncommand = [\"true\"]\\n')";
+    let _ = env.command("/bin/bash", ["-c", &slow.replace("dlrun", crate::support::DLRUN)]).run().code(0);
+    // Of a key that stands twice in a description nothing goes in silence.
+    let twice = r#"{"job": {"job_options": {"node_count": 3}, "job_options": {"job_name": "a", "job_name": "b"},
+        "application": {"executable": "true"}}}"#;
+    let _ = env
+        .dlrun(["convert"])
+        .arg(env.write("twice.json", twice))
+        .run()
+        .code(0)
+        .says("name = \"b\"")
+        .warns("note: job_options: stands twice: the last one counts, this one is left out\n")
+        .warns("note: job_options.job_name: stands twice");
     // A name that is no UTF-8 is a name all the same.
     let odd = env.jobs().join(OsStr::from_bytes(b"caf\xe9.toml"));
     fs::write(&odd, "[run]\ncommand = [\"true\"]\n").expect("ours");
