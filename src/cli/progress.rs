@@ -118,8 +118,8 @@ impl Epochs {
         Self { path, offset: 0, follower, told: 0, looked: false, buffer: vec![0; 64 << 10] }
     }
 
-    /// Reads what is new and tells the epochs that ended.
-    pub(crate) fn tell(&mut self, display: &Display) {
+    /// Reads what is new and tells the epochs that ended, each behind `whose` it is.
+    pub(crate) fn tell(&mut self, display: &Display, whose: &str) {
         let Some(follower) = &mut self.follower else { return };
         let is_new = std::mem::replace(&mut self.looked, true);
         let Ok(file) = File::open(&self.path) else { return };
@@ -132,11 +132,11 @@ impl Epochs {
         let of = progress.epochs_announced.map(|of| format!("/{of}")).unwrap_or_default();
         if !is_new && new > 1 {
             // Whoever comes late wants to know where the training stands, not every step to it.
-            display.line(&format!("{new}{of} epochs are over, the last of them:"));
+            display.line(&format!("{whose}{new}{of} epochs are over, the last of them:"));
         }
         let shown = if is_new { new } else { new.min(1) };
         for epoch in progress.epochs.iter().skip(progress.epochs.len().saturating_sub(shown)) {
-            display.line(&epoch_line(epoch, &of));
+            display.line(&format!("{whose}{}", epoch_line(epoch, &of)));
         }
         self.told = progress.epochs_completed;
     }

@@ -230,10 +230,13 @@ fn remarks(tracked: &Tracked) -> String {
         );
     }
     if matches!(tracked.status.state, JobState::Failed | JobState::Timeout | JobState::OutOfMemory) {
-        lines.push(format!(
-            "`dlrun logs -n 20 {}` shows the end of its output",
-            &tracked.record.run_id.as_str()[..6]
-        ));
+        let run = &tracked.record.run_id.as_str()[..6];
+        // Of an array the first element that ended so: all its outputs would be too many.
+        let worst = tracked.elements.iter().find(|element| element.status.state == tracked.status.state);
+        let shown = outcome.nodes.first().filter(|_| tracked.record.array.is_some());
+        let element = worst.map(|worst| worst.element).or_else(|| shown.map(|node| node.key.element));
+        let element = element.map(|element| format!(" --element {element}")).unwrap_or_default();
+        lines.push(format!("`dlrun logs -n 20 {run}{element}` shows the end of its output"));
     }
     lines.iter().map(|line| format!("note: {line}\n")).collect()
 }

@@ -111,7 +111,8 @@ fn run_is_over_with_its_last_element_and_as_its_worst() {
     let _ = array.env.dlrun(["list", "--reindex"]).run().code(0);
     assert_eq!(array.listed()["elements"], before["elements"]);
     assert_eq!(array.show()["elements"][2]["state"], "timeout");
-    let _ = array.env.dlrun(["wait", &array.id]).run().code(11).says("timeout    2\n");
+    let waited = array.env.dlrun(["wait", &array.id]).run().code(11).says("timeout    2\n");
+    let _ = waited.says(" --element 2` shows the end of its output");
 }
 
 #[test]

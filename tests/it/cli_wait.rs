@@ -47,6 +47,22 @@ fn of_several_runs_the_highest_code_counts() {
 }
 
 #[test]
+fn epochs_of_several_runs_say_whose_they_are() {
+    let env = TestEnv::new();
+    let script = "while [ ! -e go ]; do sleep 0.05; done; echo 'epoch 1/1 took 0.5 s'";
+    let first = env.submit(&env.job_called("one", script, ""));
+    let second = env.submit(&env.job_called("two", "true", ""));
+    env.wait_state(&first, "running");
+    let told = env.write("told", "");
+    let waiting = env.dlrun(["wait", &first, &second]).start_to(&told);
+    let said = || std::fs::read_to_string(&told).expect("it is ours");
+    wait_for("the first look", || said().contains("running"));
+    env.write("go", "");
+    let _ = waiting.finish().code(0);
+    assert!(said().contains(&format!("[{}] epoch 1/1", &first[..6])), "{}", said());
+}
+
+#[test]
 fn waiting_ends_at_its_limit_and_the_run_goes_on() {
     let env = TestEnv::new();
     let id = env.submit(&env.job("while [ ! -e go ]; do sleep 0.05; done", ""));

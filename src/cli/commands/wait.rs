@@ -176,8 +176,12 @@ pub(crate) fn until_over(
 }
 
 fn tell_epochs(watched: &mut [Watched], display: &Display) {
-    for epochs in watched.iter_mut().filter_map(|watched| watched.epochs.as_mut()) {
-        epochs.tell(display);
+    let is_one = watched.len() == 1;
+    for Watched { run_id, epochs, .. } in watched {
+        let whose = if is_one { String::new() } else { format!("[{}] ", &run_id.as_str()[..6]) };
+        if let Some(epochs) = epochs {
+            epochs.tell(display, &whose);
+        }
     }
 }
 
