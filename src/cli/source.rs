@@ -51,7 +51,11 @@ impl Source {
             Some(converted) => converted.in_description(problem),
             None => problem,
         };
-        Error::in_file(kind, &self.shown, &self.text, problems.into_iter().map(place).collect())
+        let error = Error::in_file(kind, &self.shown, &self.text, problems.into_iter().map(place).collect());
+        if self.converted.is_none() && is_script(&self.text) {
+            return error.hinted("it looks like a batch script; `dlrun convert` makes a job file of one");
+        }
+        error
     }
 
     /// What became of the description's keys.
@@ -66,6 +70,11 @@ impl Source {
         }
         warnings
     }
+}
+
+/// Says whether a text that is no job file is a script, perhaps with directives of a scheduler.
+fn is_script(text: &str) -> bool {
+    text.starts_with("#!") || text.lines().any(|line| line.starts_with("#SBATCH") || line.starts_with("#PBS"))
 }
 
 /// The text of a job file, or of a description that becomes one.

@@ -417,6 +417,15 @@ fn verbs_take_modaks_json_itself() {
 }
 
 #[test]
+fn a_script_is_named_as_one_where_a_job_file_is_wanted() {
+    let env = TestEnv::new();
+    let file = env.write("run.pbs", "#PBS -N x\ncd $PBS_O_WORKDIR\ntrue\n");
+    let _ = env.dlrun(["check"]).arg(&file).run().code(65).warns("`dlrun convert` makes a job file of one");
+    let told = env.dlrun(["check"]).arg(env.write("no.toml", "[run]\n")).run().code(65).stderr;
+    assert!(!told.contains("convert"), "{told}");
+}
+
+#[test]
 fn sbatch_options_in_all_spellings() {
     let script = |options: &str| format!("#!/bin/bash\n#SBATCH {options}\nsrun python train.py --x 1\n");
     for (options, wanted) in [
