@@ -24,6 +24,7 @@ enum Fault {
     Dependency,
     Reservation,
     License,
+    Resource,
     NodeName,
     Permission,
     Policy,
@@ -53,6 +54,7 @@ const WORDS: &[(&str, Fault)] = &[
     ("dependency", Fault::Dependency),
     ("reservation", Fault::Reservation),
     ("license", Fault::License),
+    ("unknown resource", Fault::Resource),
     ("node configuration", Fault::Nodes),
     ("partition configuration", Fault::Nodes),
     ("cpu count per node", Fault::Nodes),
@@ -83,6 +85,9 @@ pub fn hint(
         Fault::Memory | Fault::Nodes | Fault::Gpus => nodes(*fault, asked, site),
         Fault::Constraint => constraint(asked, site),
         Fault::License => licenses(site),
+        Fault::Resource => "`resources.licenses`, `resources.constraint` or an option of your own names a resource that \
+                            the site does not have"
+            .to_owned(),
         Fault::Array => array(site),
         Fault::Account => account(kind, asked, site),
         Fault::Qos => match &asked.qos {

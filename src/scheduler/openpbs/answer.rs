@@ -130,7 +130,10 @@ fn reason(job: &Value, state: JobState, depends: &[(String, String)]) -> Option<
     let comment = || job.text("comment").map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
     match state {
         JobState::Running | JobState::Completed => None,
-        JobState::Pending => comment().or_else(|| waits_for(job, depends)),
+        // Elements that wait carry the comment of their array, which has begun.
+        JobState::Pending => {
+            comment().filter(|text| !text.starts_with("Job Array Began")).or_else(|| waits_for(job, depends))
+        }
         JobState::Cancelled if !depends.is_empty() => comment().or_else(|| Some(condition_failed(depends))),
         JobState::Suspended | JobState::Unknown => comment(),
         _ => end_words(comment(), job.number("Exit_status")),
@@ -227,6 +230,7 @@ mod tests {
                 false,
             ),
             (r#""job_state":"Q","Hold_Types":"n""#, None, false),
+            (r#""job_state":"Q","comment":"Job Array Began at Fri Nov 20 at 22:08""#, None, false),
         ] {
             let entry = one(job);
             assert_eq!(

@@ -43,8 +43,8 @@ pub(super) fn split(array: &ArraySpec, max_index: u32) -> Result<Vec<Part>, Stri
 
 fn too_many(array: &ArraySpec, max_index: u32) -> String {
     format!(
-        "its array goes up to index {}, but the largest that the site takes is {max_index} (`MaxArraySize`), and it \
-         would be split into more than {MOST_PARTS} jobs",
+        "`resources.array` goes up to index {}, but the largest that the site takes is {max_index} (`MaxArraySize`), \
+         and it would be split into more than {MOST_PARTS} jobs; hand it over in several runs",
         array.last()
     )
 }

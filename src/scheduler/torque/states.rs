@@ -18,6 +18,7 @@ pub(super) fn entry(job: &Thing) -> Option<QueueEntry> {
     let reason = match (&end, held.as_ref()) {
         (Some(end), _) => end.why.map(str::to_owned),
         (None, Some(hold)) => Some(hold.why.clone()),
+        (None, None) if raw == "W" => job.get("Execution_Time").and_then(begins),
         (None, None) => job.get("comment").filter(|_| waits).map(str::to_owned),
     };
     Some(QueueEntry {
@@ -33,6 +34,12 @@ pub(super) fn entry(job: &Thing) -> Option<QueueEntry> {
         elements: None,
         stuck: held.is_some_and(|hold| hold.for_ever),
     })
+}
+
+/// What a job waits for that has a begin time.
+fn begins(at: &str) -> Option<String> {
+    let at = jiff::Timestamp::from_millisecond(i64::try_from(time_ms(at)?).ok()?).ok()?;
+    Some(format!("begins not before {} UTC", at.strftime("%a %b %e %H:%M:%S %Y")))
 }
 
 /// Queued, held, waiting for its time, on its way to another server.
@@ -178,6 +185,8 @@ mod tests {
             of("<job_state>Q</job_state><comment>Not Running: busy</comment><start_time>5</start_time>");
         assert_eq!((queued.state, queued.reason.as_deref()), (JobState::Pending, Some("Not Running: busy")));
         assert_eq!((queued.started_at_ms, queued.stuck), (None, false));
+        let begins = of("<job_state>W</job_state><Execution_Time>1798761600</Execution_Time>");
+        assert_eq!(begins.reason.as_deref(), Some("begins not before Fri Jan  1 00:00:00 2027 UTC"));
         for (holds, depend, stuck) in [
             ("u", "", true),
             ("o", "", true),
