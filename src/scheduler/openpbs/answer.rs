@@ -7,6 +7,7 @@ use super::states::{self, Signs};
 use crate::job::{JobId, JobState};
 use crate::record::QueueEntry;
 use crate::scheduler::pbs::ids;
+use crate::scheduler::pbs::values::{hosts, time_ms};
 
 /// Substate of a job that waits for others (`JOB_SUBSTATE_DEPNHOLD`).
 const DEPENDENCY_HOLD: i64 = 22;
@@ -89,7 +90,7 @@ fn seen(id: &str, job: &Value) -> Seen {
     let substate = job.number("substate");
     let signs = Signs { letter: raw_state, substate, exit_status, started: has_run };
     let state = states::state(signs);
-    let time = |key: &str| job.text(key).and_then(states::time_ms);
+    let time = |key: &str| job.text(key).and_then(time_ms);
     let depends = depends(job.text("depend").unwrap_or_default());
     let entry = QueueEntry {
         job_id: JobId(id.to_owned()),
@@ -100,7 +101,11 @@ fn seen(id: &str, job: &Value) -> Seen {
         started_at_ms: time("stime").filter(|_| has_run || raw_state == "B"),
         ended_at_ms: time("obittime").or_else(|| history_ms(job)).filter(|_| state.is_final()),
         exit: states::exit(exit_status).filter(|_| state.is_final()),
-        nodes: job.text("exec_vnode").or_else(|| job.text("exec_host")).and_then(nodes),
+        nodes: job
+            .text("exec_vnode")
+            .or_else(|| job.text("exec_host"))
+            .map(|text| hosts(text).join(","))
+            .filter(|nodes| !nodes.is_empty()),
         elements: None,
         stuck: state == JobState::Pending && is_stuck(job, &depends),
     };
@@ -176,18 +181,6 @@ fn is_stuck(job: &Value, depends: &[(String, String)]) -> bool {
     let held = holds.contains(['u', 'o', 'p']) || (holds.contains('s') && depends.is_empty());
     let never = job.text("comment").is_some_and(|comment| comment.to_lowercase().contains("can never run"));
     held || never
-}
-
-/// `(n1:ncpus=8)+(n2:ncpus=8)` and `n1/0*2+n2/1` as `n1,n2`, each once.
-fn nodes(text: &str) -> Option<String> {
-    let mut names: Vec<&str> = Vec::new();
-    for chunk in text.split('+') {
-        let name = chunk.trim_start_matches('(').split(['/', ':', ')']).next().unwrap_or_default();
-        if !name.is_empty() && !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    (!names.is_empty()).then(|| names.join(","))
 }
 
 #[cfg(test)]
@@ -273,13 +266,6 @@ mod tests {
             one(r#""job_state":"F","substate":92,"depend":"afterok:16.s@s","history_timestamp":1795207107"#);
         assert_eq!((dependent.state, dependent.ended_at_ms), (JobState::Cancelled, Some(1_795_207_107_000)));
         assert_eq!(dependent.reason.as_deref(), Some("its dependency cannot come true: afterok:16.s"));
-    }
-
-    #[test]
-    fn nodes_are_named_once() {
-        assert_eq!(nodes("(n1:ncpus=8:ngpus=2)+(n2:ncpus=8)+(n1:ncpus=1)").as_deref(), Some("n1,n2"));
-        assert_eq!(nodes("n1/0*2+n2/1").as_deref(), Some("n1,n2"));
-        assert_eq!((nodes(""), nodes("()")), (None, None));
     }
 
     const ARRAY: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/array-23.06.json");

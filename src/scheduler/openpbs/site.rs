@@ -5,8 +5,8 @@ use super::{NAME, OpenPbs, failed, unreachable};
 use crate::clock::now_ms;
 use crate::job::SchedulerKind;
 use crate::scheduler::SchedulerError;
+use crate::scheduler::pbs::values::{size, walltime};
 use crate::site::{NodeType, Queue, SiteModel};
-use crate::units::{Bytes, Walltime};
 
 pub(super) fn site(openpbs: &OpenPbs) -> Result<SiteModel, SchedulerError> {
     let server = ask(openpbs, "qstat", &["-B", "-f", "-F", "json"], "describe its server")?;
@@ -63,15 +63,6 @@ fn queue(name: &str, queue: &Value, default: Option<&str>) -> Queue {
         max_nodes: nodes("resources_max"),
         accounts: Vec::new(),
     }
-}
-
-/// `48:00:00`, `30:00`, `90`: hours, minutes and seconds from the right.
-fn walltime(text: &str) -> Option<Walltime> {
-    let mut seconds = 0_u64;
-    for part in text.split(':') {
-        seconds = seconds.checked_mul(60)?.checked_add(part.parse().ok()?)?;
-    }
-    Some(Walltime(seconds))
 }
 
 /// Words in a node's state that keep jobs away.
@@ -131,43 +122,10 @@ fn node_type(node: &Value) -> NodeType {
     }
 }
 
-/// `16gb`, `394875440kb`, `1024`: units of 1024, bytes without one (`pbs_resources(7B)`, "size").
-fn size(text: &str) -> Option<Bytes> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let shift = match unit.trim_end_matches(['b', 'B']).to_lowercase().as_str() {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        "p" => 50,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift).map(Bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_and_times_are_read() {
-        for (text, bytes) in
-            [("16gb", 16 << 30), ("394875440kb", 394_875_440 << 10), ("1024", 1024), ("2TB", 2 << 40)]
-        {
-            assert_eq!(size(text), Some(Bytes(bytes)), "{text}");
-        }
-        assert_eq!(
-            (size(""), size("gb"), size("1xb"), size("99999999999999999pb")),
-            (None, None, None, None)
-        );
-        assert_eq!(walltime("48:00:00"), Some(Walltime(48 * 3600)));
-        assert_eq!(
-            (walltime("30:00"), walltime("90"), walltime("x")),
-            (Some(Walltime(1800)), Some(Walltime(90)), None)
-        );
-    }
+    use crate::units::Bytes;
 
     const SERVER: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/server-23.06.json");
     const QUEUES: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/queues-23.06.json");

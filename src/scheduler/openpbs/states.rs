@@ -77,33 +77,6 @@ pub(super) fn code_words(exit_status: Option<i64>) -> Option<&'static str> {
     })
 }
 
-/// Milliseconds since 1970 of `Fri Nov 20 20:38:06 2026`, which `qstat` writes in the time zone of its own environment;
-/// it is run with UTC.
-pub(super) fn time_ms(text: &str) -> Option<u64> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let [_, month, day, clock, year] = words[..] else { return None };
-    let month = 1 + u64::try_from(MONTHS.iter().position(|name| *name == month)?).ok()?;
-    let (day, year): (u64, u64) = (day.parse().ok()?, year.parse().ok()?);
-    let parts: Vec<u64> = clock.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let [hour, minute, second] = parts[..] else { return None };
-    let in_range =
-        (1970..=9999).contains(&year) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
-    if !in_range {
-        return None;
-    }
-    Some((days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second) * 1000)
-}
-
-/// Days from 1970-01-01 on, by counting years from March, so that the leap day comes last.
-fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let leap_days = year / 4 - year / 100 + year / 400;
-    // 719468 lie between 0000-03-01 and 1970-01-01.
-    year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,22 +130,5 @@ mod tests {
             (exit(Some(-29)), exit(None), exit(Some(256)), exit(Some(9999))),
             (None, None, None, None)
         );
-    }
-
-    #[test]
-    fn dates_are_read() {
-        for (text, seconds) in [
-            ("Fri Nov 20 20:38:06 2026", 1_795_207_086),
-            ("Thu Jan  1 00:00:00 1970", 0),
-            ("Tue Feb 29 12:00:00 2028", 1_835_438_400),
-            ("Mon Jan  1 00:00:00 2001", 978_307_200),
-        ] {
-            assert_eq!(time_ms(text), Some(seconds * 1000), "{text}");
-        }
-        for text in
-            ["", "UNKNOWN", "Fri Nov 20 20:38 2026", "Fri Xxx 20 20:38:06 2026", "Fri Nov 20 25:38:06 2026"]
-        {
-            assert_eq!(time_ms(text), None, "{text}");
-        }
     }
 }

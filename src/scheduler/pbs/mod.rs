@@ -1,9 +1,10 @@
-//! What Torque and OpenPBS share: the form of options, `qsub`, the names of output files.
+//! What Torque and OpenPBS share: the form of options, `qsub`, values, the names of output files.
 
 pub(super) mod ids;
 pub(super) mod options;
 pub(super) mod own;
 pub(super) mod qsub;
+pub(super) mod values;
 
 use crate::job::{JobId, SchedulerKind};
 use crate::plan::Plan;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::field::{leading_number, moment, said, seconds};
+use super::field::{leading_number, moment, said};
 use super::{JobSeen, NodeSeen, Seen, state_word};
 use crate::job::JobState;
+use crate::scheduler::pbs::values::{hosts, walltime};
 
 /// What is said of one job or node, by key: `job_state`, `Resource_List.walltime`.
 pub(super) type Attributes = BTreeMap<String, String>;
@@ -27,7 +28,7 @@ pub(super) fn job(id: &str, of: &Attributes) -> Option<JobSeen> {
         raw_state: raw_state.to_owned(),
         reason: get(&["comment"]).filter(|_| !state.is_final()).map(str::to_owned),
         exit_code,
-        signal: exit_code.filter(|code| *code > 256).map(|code| code - 256),
+        signal: exit_code.and_then(signal),
         start: get(&["start_time", "stime"]).and_then(moment),
         end: get(&["comp_time", "obittime"]).and_then(moment),
         elapsed_s: get(&["resources_used.walltime"]).and_then(duration),
@@ -42,13 +43,33 @@ pub(super) fn job(id: &str, of: &Attributes) -> Option<JobSeen> {
     })
 }
 
-/// `01:00:00`, or seconds alone.
-fn duration(text: &str) -> Option<u64> {
-    seconds(text).or_else(|| text.parse().ok())
+/// How a job ended, by its exit status. Which PBS said it is not known: -11 is Torque's time limit, -29 that of OpenPBS; 256
+/// and more is a signal, and SIGTERM a deletion.
+pub(super) fn ended(exit_status: i64) -> JobState {
+    match exit_status {
+        0 => JobState::Completed,
+        -11 | -29 => JobState::Timeout,
+        271 => JobState::Cancelled,
+        _ => JobState::Failed,
+    }
 }
 
-/// PBS's letters; the exit status says how it ended, where it is told (`qstat(1B)`; Torque: -11 is the time limit, OpenPBS:
-/// -29; 256 and more is a signal, and substate 91 or SIGTERM a deletion).
+/// How many hosts a list of places names.
+pub(super) fn host_count(text: &str) -> u64 {
+    u64::try_from(hosts(text).len()).unwrap_or(u64::MAX)
+}
+
+/// A duration, in seconds.
+pub(super) fn duration(text: &str) -> Option<u64> {
+    walltime(text).map(|time| time.0)
+}
+
+/// The signal that ended a job.
+pub(super) fn signal(exit_status: i64) -> Option<i64> {
+    (exit_status > 256).then(|| exit_status - 256)
+}
+
+/// PBS's letters (`qstat(1B)`); the exit status says how it ended, where it is told. Substate 91 is a deletion.
 fn job_state(letter: &str, exit: Option<i64>, substate: Option<&str>, told: usize) -> JobState {
     match letter {
         "R" | "E" | "B" => JobState::Running,
@@ -56,25 +77,13 @@ fn job_state(letter: &str, exit: Option<i64>, substate: Option<&str>, told: usiz
         "S" | "U" => JobState::Suspended,
         "C" | "F" | "X" => match (exit, substate) {
             (_, Some("91")) => JobState::Cancelled,
-            (Some(0), _) => JobState::Completed,
-            (Some(-11 | -29), _) => JobState::Timeout,
-            (Some(271), _) => JobState::Cancelled,
-            (Some(_), _) => JobState::Failed,
+            (Some(code), _) => ended(code),
             // A whole record without an exit status: it was deleted before it ran.
             (None, _) if letter != "X" && told > 8 => JobState::Cancelled,
             (None, _) => JobState::Completed,
         },
         _ => JobState::Unknown,
     }
-}
-
-/// Hosts of `n1/0*2+n2/0`, `(n1:ncpus=2)+(n2:ncpus=2)`, `n404/2+n404/3`, each once.
-pub(super) fn host_count(text: &str) -> u64 {
-    let name = |part: &str| {
-        part.trim_start_matches('(').split(['/', ':', ')']).next().unwrap_or_default().to_owned()
-    };
-    let hosts: std::collections::BTreeSet<String> = text.split('+').map(name).collect();
-    u64::try_from(hosts.len()).unwrap_or(u64::MAX)
 }
 
 /// GPUs over all nodes: `Resource_List.ngpus`, or `:gpus=`/`:ngpus=` in what is asked for, times the nodes of that part.
@@ -204,13 +213,6 @@ fn node_state(raw: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hosts_are_counted_once() {
-        assert_eq!(host_count("n404/2+n404/3+n404/4+n404/5"), 1);
-        assert_eq!(host_count("(a:ncpus=2)+(b:ncpus=2:ngpus=1)"), 2);
-        assert_eq!(host_count("n1/0*2+n2/0*2"), 2);
-    }
 
     #[test]
     fn the_end_is_in_the_exit_status() {

@@ -1,7 +1,7 @@
 //! Records of PBS's accounting log, and `tracejob`.
 
-use super::field::{leading_number, moment, seconds};
-use super::pbs::host_count;
+use super::field::{leading_number, moment};
+use super::pbs::{duration, ended, host_count, signal};
 use super::{JobSeen, Printed, Seen, state_word};
 use crate::job::JobState;
 
@@ -35,11 +35,9 @@ fn event_of(event: &str, id: &str, rest: &str) -> Option<JobSeen> {
     let state = match (event, exit_code) {
         ("Q" | "R", _) => JobState::Pending,
         ("S" | "T" | "C", _) => JobState::Running,
-        ("D", _) | ("E", Some(271)) => JobState::Cancelled,
+        ("D", _) => JobState::Cancelled,
         ("A", _) => JobState::Failed,
-        ("E", Some(0)) => JobState::Completed,
-        ("E", Some(-11 | -29)) => JobState::Timeout,
-        ("E", Some(_)) => JobState::Failed,
+        ("E", Some(code)) => ended(code),
         ("E", None) => JobState::Unknown,
         _ => return None,
     };
@@ -50,14 +48,14 @@ fn event_of(event: &str, id: &str, rest: &str) -> Option<JobSeen> {
         state: state_word(state, false),
         raw_state: event.to_owned(),
         exit_code,
-        signal: exit_code.filter(|code| *code > 256).map(|code| code - 256),
+        signal: exit_code.and_then(signal),
         start: get("start").and_then(moment),
         end: get("end").and_then(moment),
-        elapsed_s: get("resources_used.walltime").and_then(seconds),
+        elapsed_s: get("resources_used.walltime").and_then(duration),
         nodes: get("Resource_List.nodect").and_then(leading_number).or_else(|| hosts.map(host_count)),
         node_list: get("exec_host").or(hosts).map(str::to_owned),
         gpus: get("Resource_List.ngpus").and_then(leading_number),
-        time_limit_s: get("Resource_List.walltime").and_then(seconds),
+        time_limit_s: get("Resource_List.walltime").and_then(duration),
         ..JobSeen::default()
     })
 }
@@ -81,14 +79,8 @@ pub(super) fn tracejob(text: &str) -> Option<Seen> {
             job.start.get_or_insert(Printed::Text(when.clone()));
         }
         if let Some(code) = exit_status(&words) {
-            let state = match code {
-                0 => JobState::Completed,
-                -11 | -29 => JobState::Timeout,
-                271 => JobState::Cancelled,
-                _ => JobState::Failed,
-            };
-            (job.state, job.exit_code) = (state_word(state, false), Some(code));
-            job.signal = Some(code).filter(|code| *code > 256).map(|code| code - 256);
+            (job.state, job.exit_code) = (state_word(ended(code), false), Some(code));
+            job.signal = signal(code);
             "Exit".clone_into(&mut job.raw_state);
             job.end = Some(Printed::Text(when));
         } else if words.starts_with("Job deleted") && job.exit_code.is_none() {

@@ -5,9 +5,10 @@ use super::{NAME, Torque, failed, unanswered, unreachable};
 use crate::clock::now_ms;
 use crate::job::SchedulerKind;
 use crate::scheduler::SchedulerError;
+use crate::scheduler::pbs::values::{size, walltime};
 use crate::scheduler::retry::patiently;
 use crate::site::{NodeType, Queue, SiteModel};
-use crate::units::{Bytes, Walltime};
+use crate::units::Bytes;
 
 pub(super) fn site(torque: &Torque) -> Result<SiteModel, SchedulerError> {
     let queues = read_text(&asked(torque, "qstat", &["-Q", "-f"])?);
@@ -52,17 +53,6 @@ fn queue(told: &Thing, default: Option<&str>) -> Queue {
         max_nodes: number(told.get("resources_max.nodect")),
         accounts: Vec::new(),
     }
-}
-
-/// `48:00:00`, `2:00:00:00` with days, or seconds.
-fn walltime(text: &str) -> Option<Walltime> {
-    let mut seconds: u64 = 0;
-    let parts: Vec<u64> = text.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let factors = [1, 60, 3600, 86_400];
-    for (part, factor) in parts.iter().rev().zip(factors) {
-        seconds = seconds.checked_add(part.checked_mul(factor)?)?;
-    }
-    (parts.len() <= factors.len()).then_some(Walltime(seconds))
 }
 
 fn number(text: Option<&str>) -> Option<u32> {
@@ -118,12 +108,13 @@ fn node_type(node: &Thing) -> NodeType {
 /// `physmem=24684084kb` among what a node last said of itself.
 fn physical_memory(status: &str) -> Option<Bytes> {
     let text = status.split(',').find_map(|part| part.strip_prefix("physmem="))?;
-    text.strip_suffix("kb")?.parse::<u64>().ok()?.checked_mul(1024).map(Bytes)
+    size(text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Walltime;
 
     #[test]
     fn queues_have_limits() {
@@ -165,15 +156,5 @@ mod tests {
         assert_eq!(shown, [(2, 1, Some(8), vec![(String::new(), 2)]), (1, 1, Some(4), vec![])]);
         assert_eq!(types[0].features, ["fast", "v100"]);
         assert_eq!(types[0].memory, Some(Bytes(24_684_084 << 10)));
-    }
-
-    #[test]
-    fn times_are_read_in_all_forms() {
-        for (text, seconds) in [("90", 90), ("01:30", 90), ("48:00:00", 172_800), ("2:00:00:00", 172_800)] {
-            assert_eq!(walltime(text), Some(Walltime(seconds)), "{text}");
-        }
-        for text in ["", "x", "1:2:3:4:5", "99999999999999999999"] {
-            assert_eq!(walltime(text), None, "{text}");
-        }
     }
 }

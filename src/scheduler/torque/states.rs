@@ -3,6 +3,7 @@
 use super::answer::Thing;
 use crate::job::{JobId, JobState};
 use crate::record::{ExitStatus, QueueEntry};
+use crate::scheduler::pbs::values::{hosts, time_ms};
 
 /// What a job's attributes say of it.
 pub(super) fn entry(job: &Thing) -> Option<QueueEntry> {
@@ -30,7 +31,7 @@ pub(super) fn entry(job: &Thing) -> Option<QueueEntry> {
         started_at_ms: job.get("start_time").filter(|_| !waits).and_then(time_ms),
         ended_at_ms: job.get("comp_time").filter(|_| end.is_some()).and_then(time_ms),
         exit: end.and_then(|end| end.exit),
-        nodes: job.get("exec_host").map(hosts),
+        nodes: job.get("exec_host").map(|text| hosts(text).join(",")),
         elements: None,
         stuck: held.is_some_and(|hold| hold.for_ever),
     })
@@ -116,32 +117,6 @@ impl Hold {
             held("waits for other elements of its array", false)
         }
     }
-}
-
-/// `node02/0-1+node01/0-1` without what is on the nodes.
-fn hosts(exec_host: &str) -> String {
-    let mut hosts: Vec<&str> = Vec::new();
-    for part in exec_host.split('+') {
-        let host = part.split('/').next().unwrap_or_default();
-        if !host.is_empty() && !hosts.contains(&host) {
-            hosts.push(host);
-        }
-    }
-    hosts.join(",")
-}
-
-/// Epoch seconds as XML has them, or text as `qstat -f` has it with the time zone pinned to UTC:
-/// `Fri Nov 20 12:00:16 2026`.
-fn time_ms(text: &str) -> Option<u64> {
-    let seconds = match text.parse::<u64>() {
-        Ok(seconds) => Some(seconds),
-        Err(_) => {
-            let time = jiff::civil::DateTime::strptime("%a %b %d %H:%M:%S %Y", text).ok()?;
-            let zoned = time.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
-            u64::try_from(zoned.timestamp().as_second()).ok()
-        }
-    };
-    seconds.filter(|seconds| *seconds > 0)?.checked_mul(1000)
 }
 
 #[cfg(test)]
