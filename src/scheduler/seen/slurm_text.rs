@@ -1,6 +1,6 @@
 //! `scontrol show job`, `scontrol show node` and the default table of `squeue`.
 
-use super::field::{exit, gpus_of_gres, gpus_of_tres, leading_number, moment, said, seconds};
+use super::field::{exit, gpus_of_gres, gpus_of_tres, leading_number, moment, said};
 use super::{JobSeen, NodeSeen, Seen, state_word};
 use crate::scheduler::slurm;
 
@@ -81,11 +81,11 @@ fn job(record: &str) -> Option<JobSeen> {
         signal: exit.map(|(_, signal)| signal),
         start: of("StartTime").and_then(moment),
         end: of("EndTime").and_then(moment),
-        elapsed_s: of("RunTime").and_then(seconds),
+        elapsed_s: of("RunTime").and_then(slurm::seconds),
         nodes,
         node_list: of("NodeList").map(str::to_owned),
         gpus: tres.or_else(|| gres.map(|gpus| gpus.saturating_mul(nodes.unwrap_or(1)))),
-        time_limit_s: of("TimeLimit").and_then(seconds),
+        time_limit_s: of("TimeLimit").and_then(slurm::seconds),
         array_id,
         het_id: of("HetJobId").map(|het| format!("{het}+{}", of("HetJobOffset").unwrap_or("0"))),
         restarts: of("Restarts").and_then(leading_number),
@@ -181,7 +181,7 @@ fn squeue_line(line: &str) -> Option<JobSeen> {
         state: state_word(state, reason.is_some_and(slurm::is_hold)),
         raw_state: raw_state.to_owned(),
         reason: reason.map(str::to_owned),
-        elapsed_s: seconds(words[at + 1]).filter(|_| !is_over_or_waits),
+        elapsed_s: slurm::seconds(words[at + 1]).filter(|_| !is_over_or_waits),
         nodes: leading_number(words[at + 2]),
         node_list: Some(place.clone()).filter(|place| !place.starts_with('(') && !place.is_empty()),
         array_id: words[0].split_once('_').map(|(array, _)| array.to_owned()),

@@ -1,6 +1,6 @@
 //! Tables of `sacct`, `squeue` and `sinfo`: with a head, or with columns that the caller names.
 
-use super::field::{exit, gpus_of_tres, leading_number, moment, said, seconds};
+use super::field::{exit, gpus_of_tres, leading_number, moment, said};
 use super::slurm_text::node_state;
 use super::{Columns, JobSeen, NodeSeen, Seen, state_word};
 use crate::job::JobState;
@@ -204,7 +204,7 @@ fn job(row: &Row<'_>) -> Option<JobSeen> {
         nodes: row.cell(NODES).and_then(leading_number),
         node_list: place.map(str::to_owned),
         gpus: row.cell(TRES).and_then(gpus_of_tres),
-        time_limit_s: row.cell(LIMIT).and_then(seconds),
+        time_limit_s: row.cell(LIMIT).and_then(slurm::seconds),
         array_id: id.split_once('_').map(|(array, _)| array.to_owned()),
         het_id,
         restarts: row.cell(RESTARTS).and_then(leading_number),
@@ -213,7 +213,7 @@ fn job(row: &Row<'_>) -> Option<JobSeen> {
 
 /// `ElapsedRaw` is a number of seconds.
 fn duration(text: &str) -> Option<u64> {
-    seconds(text).or_else(|| text.parse().ok())
+    slurm::seconds(text).or_else(|| text.parse().ok())
 }
 
 /// `1853+2` is the third part of a job; its own id is stated in `JobIDRaw`, else it is the first one's plus the offset.

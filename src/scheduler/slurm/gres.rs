@@ -1,7 +1,7 @@
 //! Generic resources: `gpu:h100:8(S:0-1),nic:1`, `gpu:2`, `(null)`.
 
 /// The GPUs in a list of generic resources, by type; the type is empty where there is none.
-pub(super) fn gpus(list: &str) -> Vec<(String, u32)> {
+pub(in crate::scheduler) fn gpus(list: &str) -> Vec<(String, u32)> {
     let mut gpus: Vec<(String, u32)> = Vec::new();
     for (kind, count) in parts(list).into_iter().filter_map(gpu) {
         match gpus.iter_mut().find(|(known, _)| known == kind) {
@@ -31,11 +31,11 @@ fn parts(list: &str) -> Vec<&str> {
 }
 
 /// Type and count of one entry, where it is about GPUs: `gpu`, `gpu:2`, `gpu:h100`, `gpu:h100:8(S:0-1)`. Newer versions
-/// write `gres/gpu:2` and `gres:gpu:2` where a job asked for them.
+/// write `gres/gpu:2`, `gres/gpu=2` and `gres:gpu:2` where a job asked for them.
 fn gpu(entry: &str) -> Option<(&str, u32)> {
     let entry = entry.split('(').next().unwrap_or_default().trim();
     let entry = entry.strip_prefix("gres/").or_else(|| entry.strip_prefix("gres:")).unwrap_or(entry);
-    let mut words = entry.split(':');
+    let mut words = entry.split([':', '=']);
     if words.next() != Some("gpu") {
         return None;
     }
@@ -69,9 +69,11 @@ mod tests {
             ("gpu:a100:4,gpu:v100:2,gpu:a100:4", "a100=8 v100=2"),
             ("gpu:a100_1g.5gb:7", "a100_1g.5gb=7"),
             ("gpu_mem:16280,gpu:1", "=1"),
-            ("gpu:h100:2(IDX:0-1)", "h100=2"),
+            ("gpu:h100:2(IDX:0-1),gpu:h200:4(IDX:2,5)", "h100=2 h200=4"),
             ("gres/gpu:2", "=2"),
+            ("gres/gpu=2", "=2"),
             ("gres:gpu:v100:2", "v100=2"),
+            ("gpu,nic:2", "=1"),
             ("(null)", ""),
             ("", ""),
             ("tmpdisk:7000", ""),

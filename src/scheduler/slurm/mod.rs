@@ -31,8 +31,10 @@ use crate::plan::Plan;
 use crate::site::SiteModel;
 
 pub use directives::{directives, shape};
+pub(super) use gres::gpus;
 pub use reasons::meaning;
 pub use sbatch::OWN_VARIABLES;
+pub(super) use scontrol::seconds;
 
 const NAME: &str = "slurm";
 

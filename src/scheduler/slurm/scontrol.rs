@@ -31,13 +31,14 @@ pub(super) fn said(value: Option<&&str>) -> Option<String> {
     (!silent).then(|| value.to_owned())
 }
 
-/// `[D-]HH:MM:SS`, `MM:SS`, `D-HH`, in seconds (`squeue(1)`, `scontrol(1)`). `UNLIMITED`, `INVALID`, `NOT_SET` and
-/// `Partition_Limit` are no time.
-pub(super) fn seconds(text: &str) -> Option<u64> {
+/// `[D-]HH:MM:SS`, `MM:SS`, `D-HH`, in seconds (`squeue(1)`, `scontrol(1)`); `sacct` prints fractions of the last, which are
+/// left out. `UNLIMITED`, `INVALID`, `NOT_SET` and `Partition_Limit` are no time.
+pub(in crate::scheduler) fn seconds(text: &str) -> Option<u64> {
     let (days, clock) = match text.trim().split_once('-') {
         Some((days, clock)) => (Some(days.parse::<u64>().ok()?), clock),
         None => (None, text.trim()),
     };
+    let clock = clock.split('.').next().unwrap_or_default();
     let parts: Option<Vec<u64>> = clock.split(':').map(|part| part.parse().ok()).collect();
     let (hours, minutes, seconds) = match (&parts?[..], days) {
         (&[hours, minutes, seconds], _) => (hours, minutes, seconds),
@@ -74,6 +75,10 @@ mod tests {
             ("5:00", Some(300)),
             ("1-02:03:04", Some(93_784)),
             ("2-12", Some(216_000)),
+            ("1-12:30", Some(131_400)),
+            ("0:04", Some(4)),
+            ("00:00:30.123", Some(30)),
+            ("5", None),
             ("UNLIMITED", None),
             ("NOT_SET", None),
             ("", None),

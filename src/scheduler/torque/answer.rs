@@ -88,10 +88,11 @@ fn unescaped(text: &str) -> String {
 }
 
 /// Reads the text of `qstat -f` and `qstat -Q -f` (`Job Id: 14.vm`, `    name = value`, a tab before what goes on from the
-/// line before) and of `qstat -B -f`.
-pub(super) fn read_text(text: &str) -> Vec<Thing> {
+/// line before) and of `qstat -B -f`. Slurm's `qstat` indents by a tab, and breaks no line.
+pub(in crate::scheduler) fn read_text(text: &str) -> Vec<Thing> {
     let mut things: Vec<Thing> = Vec::new();
     let mut last: Option<String> = None;
+    let mut indent = ' ';
     for line in text.lines() {
         let head =
             ["Job Id:", "Queue:", "Server:"].iter().find_map(|head| Some((*head, line.strip_prefix(head)?)));
@@ -102,20 +103,33 @@ pub(super) fn read_text(text: &str) -> Vec<Thing> {
             continue;
         }
         let Some(thing) = things.last_mut() else { continue };
-        if let (Some(more), Some(name)) = (line.strip_prefix('\t'), &last) {
-            if let Some(value) = thing.attributes.get_mut(name) {
-                value.push_str(more);
-            }
-            continue;
+        if thing.attributes.is_empty() {
+            indent = if line.starts_with('\t') { '\t' } else { ' ' };
         }
-        if let Some((name, value)) = line.split_once(" = ") {
-            let name = name.trim().to_owned();
-            thing.attributes.entry(name.clone()).or_insert_with(|| value.to_owned());
-            last = Some(name);
+        let tabbed = line.strip_prefix('\t').filter(|_| indent != '\t');
+        match (tabbed, attribute(line)) {
+            (None, Some((name, value))) => {
+                thing.attributes.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+                last = Some(name.to_owned());
+            }
+            // In a mail the tab has become blanks.
+            (more, _) => {
+                if let Some(value) = last.as_ref().and_then(|name| thing.attributes.get_mut(name)) {
+                    value.push_str(more.unwrap_or(line.trim()));
+                }
+            }
         }
     }
     things.retain(|thing| !thing.id.is_empty());
     things
+}
+
+/// Name and value in `    name = value`.
+fn attribute(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.split_once(" = ")?;
+    let name = name.trim();
+    let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+    (fits && !name.is_empty()).then_some((name, value))
 }
 
 #[cfg(test)]
@@ -156,6 +170,15 @@ mod tests {
         assert_eq!(things.len(), 2);
         assert_eq!(things[0].get("Variable_List"), Some("PBS_O_PATH=/usr/local/games,A=b = c"));
         assert_eq!((things[0].get("exit_status"), things[1].get("job_state")), (Some("7"), Some("Q")));
+        assert_eq!(read_text(&text.replace('\t', "        ")), things, "as mails have it");
+    }
+
+    #[test]
+    fn text_of_slurms_qstat_is_read() {
+        let things =
+            read_text("Job Id:\t12\n\tJob_Name = a\n\tjob_state = R\n\nJob Id:\t13\n\tjob_state = Q\n");
+        assert_eq!(things.iter().map(|thing| thing.id.as_str()).collect::<Vec<_>>(), ["12", "13"]);
+        assert_eq!((things[0].get("Job_Name"), things[0].get("job_state")), (Some("a"), Some("R")));
     }
 
     proptest! {

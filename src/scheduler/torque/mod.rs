@@ -18,7 +18,7 @@ use crate::command::{CommandError, Output, Tool};
 use crate::job::{ArraySpec, SchedulerKind};
 use crate::site::SiteModel;
 
-pub(super) use answer::read_xml;
+pub(super) use answer::{read_text, read_xml};
 pub use directives::directives;
 
 const NAME: &str = "torque";
