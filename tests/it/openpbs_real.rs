@@ -110,7 +110,7 @@ impl Site {
             job_id: JobId(id.to_owned()),
             parts: Vec::new(),
             name: "job".to_owned(),
-            submitted_at_ms: dlrun::clock::now_ms(),
+            submitted_at_ms: Some(dlrun::clock::now_ms()),
             submit_host: "here".to_owned(),
             run_dir: self.path("run"),
         };

@@ -109,7 +109,7 @@ fn the_queue_tells_of_elements_as_the_run_counts_them() {
         job_id: JobId(submitted.job.clone()),
         parts: vec![part],
         name: "queued".to_owned(),
-        submitted_at_ms: 0,
+        submitted_at_ms: None,
         submit_host: String::new(),
         run_dir: user.run_dir(&submitted.run),
     };

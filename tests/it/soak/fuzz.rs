@@ -200,7 +200,7 @@ fn damaged_queues_never_name_a_job_that_was_not_asked_for() {
             job_id: JobId((1000 + number).to_string()),
             parts: Vec::new(),
             name: "x".to_owned(),
-            submitted_at_ms: 1_795_184_521_000,
+            submitted_at_ms: Some(1_795_184_521_000),
             submit_host: "login".to_owned(),
             run_dir: dir.path().to_owned(),
         })
