@@ -169,6 +169,20 @@ fn refusals_are_told_from_servers_that_are_down_and_from_silence() {
 }
 
 #[test]
+fn a_qsub_of_the_other_pbs_ends_no_run() {
+    let env = TestEnv::new();
+    let _ = torque(&env, "echo 14.vm");
+    let id = submitted(&env, &job(&env, "true", "", ""));
+    // Of several each is asked what it is.
+    let _ = env.fake("qsub").stdout("pbs_version = 23.06.06\n");
+    let other = env.program("qsub", "#!/bin/sh\necho pbs_version = 23.06.06\n");
+    fs::rename(other, env.root().join("tools/qsub")).expect("it is ours");
+    let listed = env.dlrun(["list", "--json"]).run().code(0).warns("states are those last heard of");
+    let run = &listed.warns("is OpenPBS 23.06.06").result()["runs"][0];
+    assert_eq!((run["run_id"].as_str(), run["state"].as_str()), (Some(&*id), Some("pending")), "{run}");
+}
+
+#[test]
 fn job_writes_its_own_file_and_each_start_is_an_attempt() {
     let env = TestEnv::new();
     let _ = torque(&env, RUNS);
@@ -221,7 +235,10 @@ fn each_node_has_environment_output_and_exit_code_of_its_own() {
     );
     fs::write(env.jobs().join("secret.env"), "SECRET=it's $(secret)\n").expect("it is ours");
     let _ = env.command("chmod", ["600", "secret.env"]).run().code(0);
-    let script = "echo \"$A, $SECRET, $CUDA_VISIBLE_DEVICES\"; grep -l \"declare -x [S]ECRET\" job-14.nodes/node; exit $((CUDA_VISIBLE_DEVICES + 3))";
+    // What was handed over is gone from the disk while the job runs.
+    let script = "for i in $(seq 99); do [ -s job-14.nodes/node ] || break; sleep 0.1; done; \
+                  [ ! -s job-14.nodes/node ] || echo left; [ -e job-14.nodes/node ] || echo gone; \
+                  echo \"$A, $SECRET, $CUDA_VISIBLE_DEVICES\"; exit $((CUDA_VISIBLE_DEVICES + 3))";
     let run = "launcher = \"each\"\nenv = { A = \"a 'b' \\\"c\\\"\" }\nenv_file = \"secret.env\"";
     let id = submitted(&env, &job(&env, script, run, "nodes = 2\ntasks_per_node = 2"));
     wait_for("the job's end", || env.run_dir(&id).join("0.0/end.json").exists());

@@ -127,24 +127,29 @@ const NODES_OWN: [&str; 5] =
     ["HOSTNAME", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "TMPDIR", "DLRUN_NODE"];
 
 /// `pbsdsh` gives its tasks the environment that the job began with, and tells nobody how they ended (its own exit code is
-/// 0). So each node reads environment and words from a file, and leaves its exit code there; the highest is the job's.
+/// 0). So each node reads environment and words from a file, and leaves its exit code there; the highest is the job's. The
+/// environment may hold secrets, so the file is emptied as soon as all nodes have read it: a job that is killed leaves
+/// none of it behind. It is one compound command, which bash reads as a whole before it begins.
 const EACH: &str = r#"# A job's PATH need not have the scheduler's programs; the submitter's has.
 dlrun_pbsdsh=$(command -v pbsdsh || { PATH=${PBS_O_PATH:-$PATH}; command -v pbsdsh; }) ||
     refuse 66 "pbsdsh, which starts the command on each node, is not found on $DLRUN_NODE"
 dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
-    local dsh= code=0 at at_code of=${#dlrun_hosts[@]} tenths=0
+    local dsh= forget code=0 at at_code of=${#dlrun_hosts[@]} tenths=0
     trap '[ -z "$dsh" ] || kill -TERM "$dsh" 2> /dev/null' TERM INT HUP QUIT
     trap '' USR1 USR2
     (
         umask 077
-        printf 'dlrun_dir=%q dlrun_output=%q dlrun_hosts=(' "$dlrun_dir" "$dlrun_output"
+        exec > "$dlrun_dir/node"
+        printf '{\ndlrun_dir=%q dlrun_output=%q dlrun_hosts=(' "$dlrun_dir" "$dlrun_output"
         printf '%q ' "${dlrun_hosts[@]}"
         printf ')\nset --'
         printf ' %q' "$@"
-        printf '\n%s\n%s\n' "$dlrun_exports" "$dlrun_node_script"
-    ) > "$dlrun_dir/node"
+        printf '\n%s\n%s\n}\n' "$dlrun_exports" "$dlrun_node_script"
+    )
     "$dlrun_pbsdsh" @OPTIONS@ /bin/bash "$dlrun_dir/node" &
     dsh=$!
+    dlrun_forget "$dsh" "$of" < /dev/null > /dev/null 2>&1 &
+    forget=$!
     while wait "$dsh"; [ $? -gt 128 ] && kill -0 "$dsh" 2> /dev/null; do :; done
     for ((at = 0; at < of; at++)); do
         # What another node wrote may take a moment to be seen here. One that wrote nothing was killed.
@@ -157,7 +162,21 @@ dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
         [ ! -e "$dlrun_dir/code.$at" ] || read -r at_code < "$dlrun_dir/code.$at"
         [ "$at_code" -le "$code" ] || code=$at_code
     done
+    wait "$forget"
     exit "$code"
+}
+dlrun_forget() { # dlrun_forget PID NODES: empties the file once each node has begun, or the launcher is over
+    local at
+    PATH=$dlrun_path
+    trap '' TERM INT HUP QUIT
+    [ "$2" -gt 0 ] || return 0
+    for ((at = 0; at < $2; at++)); do
+        until ls "$dlrun_dir" && [ -d "$dlrun_dir/rank.$at" ]; do
+            kill -0 "$1" || break 2
+            sleep 0.1
+        done
+    done
+    : > "$dlrun_dir/node"
 }
 dlrun_exports=$(
     unset "${!PBS_@}" @OWN@
