@@ -79,6 +79,7 @@ fn wanted<'a>(resources: &'a PlannedResources, elsewhere: &Elsewhere<'a>) -> Wan
         walltime: resources.walltime,
         constraint: resources.constraint.as_deref(),
         licenses: &resources.licenses,
+        elements: resources.array.as_ref().map(crate::job::ArraySpec::count),
     }
 }
 

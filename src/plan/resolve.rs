@@ -479,6 +479,7 @@ mod tests {
             asked_at_ms: 0,
             accounting: None,
             max_array_index: Some(1000),
+            max_array_elements: None,
             queues: vec![queue("batch", 24), queue("long", 168)],
             nodes: vec![node],
             licenses: Vec::new(),

@@ -299,6 +299,7 @@ mod tests {
             asked_at_ms: 0,
             accounting: None,
             max_array_index: None,
+            max_array_elements: None,
             queues: vec![queue],
             nodes: Vec::new(),
             licenses: Vec::new(),

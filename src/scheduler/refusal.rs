@@ -233,9 +233,13 @@ fn licenses(site: Option<&SiteModel>) -> String {
 }
 
 fn array(site: Option<&SiteModel>) -> String {
-    match site.and_then(|site| site.max_array_index) {
-        Some(largest) => format!("`resources.array`: the largest index of the site is {largest}"),
-        None => "`resources.array`: the site takes no such indexes, or no arrays".to_owned(),
+    let largest = site.and_then(|site| site.max_array_index);
+    match (largest, site.and_then(|site| site.max_array_elements)) {
+        (Some(largest), _) => format!("`resources.array`: the largest index of the site is {largest}"),
+        (None, Some(most)) => {
+            format!("`resources.array`: the site takes {most} elements of one array at most")
+        }
+        (None, None) => "`resources.array`: the site takes no such indexes, or no arrays".to_owned(),
     }
 }
 
@@ -334,6 +338,7 @@ mod tests {
             asked_at_ms: 0,
             accounting: None,
             max_array_index: Some(1000),
+            max_array_elements: None,
             queues: vec![queue("batch", 168, &[]), queue("debug", 1, &["proj"])],
             nodes: vec![NodeType {
                 queues: vec!["batch".to_owned(), "debug".to_owned()],
@@ -370,6 +375,8 @@ mod tests {
         tells("Invalid feature specification", &["rack9", "ib, rack1"]);
         tells("Invalid license specification", &["matlab (4)"]);
         tells("Invalid job array specification", &["1000"]);
+        let limited = SiteModel { max_array_index: None, max_array_elements: Some(300), ..site() };
+        assert!(array(Some(&limited)).contains("300 elements"));
         tells("Invalid account or account/partition combination specified", &["is for proj"]);
         tells("Job dependency problem", &["resources.depends"]);
         let policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";

@@ -79,6 +79,7 @@ fn shown_time(time: Walltime) -> String {
 pub fn check(wanted: &Wanted<'_>, model: &SiteModel, tables: &[QueueTable]) -> Vec<Misfit> {
     let mut misfits = licenses(wanted, model);
     misfits.extend(unknown_features(wanted, model));
+    misfits.extend(too_many_elements(wanted, model));
     let (places, unknown) = places(wanted, model);
     // A feature that is nowhere would be missed by each place again.
     let known = misfits.iter().all(|misfit| misfit.key != "constraint");
@@ -222,6 +223,13 @@ fn licenses(wanted: &Wanted<'_>, model: &SiteModel) -> Vec<Misfit> {
     misfits
 }
 
+fn too_many_elements(wanted: &Wanted<'_>, model: &SiteModel) -> Option<Misfit> {
+    let most = model.max_array_elements?;
+    let asked = wanted.elements.filter(|asked| *asked > u64::from(most))?;
+    let message = format!("its array has {asked} elements; the most of one array here is {most}");
+    Some(Misfit::new("array", message).hinted("split it into several jobs"))
+}
+
 fn unknown_features(wanted: &Wanted<'_>, model: &SiteModel) -> Option<Misfit> {
     let asked = wanted.constraint.filter(|_| !model.nodes.is_empty())?;
     let unknown = *constraint::unknown(&model.nodes, asked).first()?;
@@ -288,6 +296,7 @@ mod tests {
             asked_at_ms: 0,
             accounting: None,
             max_array_index: Some(1000),
+            max_array_elements: None,
             queues,
             nodes,
             licenses: vec![("matlab".into(), 4)],
@@ -480,6 +489,16 @@ mod tests {
     }
 
     #[test]
+    fn an_array_of_more_elements_than_one_may_have_is_told_so() {
+        let limited = SiteModel { max_array_elements: Some(1000), ..site() };
+        let of = |elements| check(&Wanted { elements: Some(elements), ..Wanted::default() }, &limited, &[]);
+        assert_eq!(of(1000), []);
+        let found = of(1001);
+        assert_eq!((found.len(), found[0].key), (1, "array"));
+        assert!(found[0].message.contains("1001 elements; the most of one array here is 1000"));
+    }
+
+    #[test]
     fn a_job_that_must_wait_or_is_split_is_told_so() {
         let mut model = site();
         model.nodes[1].up = 1;
@@ -545,6 +564,7 @@ mod tests {
                 walltime: walltime.map(Walltime),
                 constraint: constraint.as_deref(),
                 licenses: &[],
+                elements: None,
             };
             let model = model(queues, nodes);
             for misfit in check(&wanted, &model, &[]) {
@@ -583,6 +603,7 @@ mod tests {
                 walltime: queue.max_walltime.map(|most| Walltime(share(most.0))),
                 constraint: Some(constraint.as_str()).filter(|text| !text.is_empty()),
                 licenses: &[],
+                elements: None,
             };
             let nodes = others.into_iter().chain([node.clone()]).collect();
             prop_assert_eq!(check(&wanted, &model(vec![queue.clone()], nodes), &[]), []);

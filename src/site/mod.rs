@@ -34,6 +34,9 @@ pub struct SiteModel {
     pub accounting: Option<bool>,
     /// The largest index that a job array may have.
     pub max_array_index: Option<u32>,
+    /// The most elements that a job array may have, whatever their indexes.
+    #[serde(default)]
+    pub max_array_elements: Option<u32>,
     /// Its queues, in its order.
     pub queues: Vec<Queue>,
     /// Its nodes, those that are alike together.

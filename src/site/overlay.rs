@@ -52,6 +52,7 @@ mod tests {
             asked_at_ms: 0,
             accounting: None,
             max_array_index: None,
+            max_array_elements: None,
             queues: vec![
                 Queue { is_default: true, min_nodes: Some(2), ..queue("batch") },
                 Queue { max_walltime: Some(Walltime(60)), accounts: vec!["a".into()], ..queue("gpu") },

@@ -29,6 +29,8 @@ pub struct Wanted<'a> {
     pub constraint: Option<&'a str>,
     /// Licences, each with how many.
     pub licenses: &'a [(String, u32)],
+    /// Elements of its array.
+    pub elements: Option<u64>,
 }
 
 impl Wanted<'_> {
@@ -83,6 +85,7 @@ impl Default for Wanted<'_> {
             walltime: None,
             constraint: None,
             licenses: &[],
+            elements: None,
         }
     }
 }

@@ -37,6 +37,7 @@ fn model(asked_at_ms: u64) -> SiteModel {
         asked_at_ms,
         accounting: Some(false),
         max_array_index: Some(1000),
+        max_array_elements: None,
         queues: vec![
             Queue { is_default: true, max_walltime: Some(Walltime(86_400)), ..queue("batch") },
             queue("gpu"),

@@ -451,6 +451,11 @@ fn the_site_is_what_the_server_says() {
         Torque::new(Some(site.bin.clone()), std::time::Duration::from_secs(30)).site().expect("an answer");
     assert!(told.version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit())));
     assert!(told.queues.iter().filter(|queue| queue.is_default).count() <= 1 && !told.queues.is_empty());
+    let server = site.pbs(false, "qstat", &["-B", "-f"]);
+    let limit = String::from_utf8_lossy(&server.stdout)
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("max_job_array_size = ")?.parse().ok());
+    assert_eq!(told.max_array_elements, limit);
     let nodes: u32 = told.nodes.iter().map(|kind| kind.count).sum();
     let listed = site.pbs(false, "pbsnodes", &["-l", "all"]);
     assert_eq!(nodes as usize, String::from_utf8_lossy(&listed.stdout).lines().count());

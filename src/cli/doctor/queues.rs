@@ -132,6 +132,7 @@ mod tests {
             asked_at_ms: 0,
             accounting: Some(false),
             max_array_index: None,
+            max_array_elements: None,
             queues: vec![
                 Queue {
                     name: "gpu".into(),

@@ -155,6 +155,7 @@ impl Scheduler for Local {
             asked_at_ms: now_ms(),
             accounting: None,
             max_array_index: None,
+            max_array_elements: None,
             queues: Vec::new(),
             nodes: Vec::new(),
             licenses: Vec::new(),

@@ -26,7 +26,8 @@ fn ask(openpbs: &OpenPbs, program: &str, options: &[&str], what: &str) -> Result
 }
 
 fn model(server: &Value, queues: &Value, nodes: &Value, asked_at_ms: u64) -> SiteModel {
-    let default_queue = table(server, "Server").first().and_then(|(_, server)| server.text("default_queue"));
+    let its = table(server, "Server").first().map(|(_, server)| server);
+    let default_queue = its.and_then(|server| server.text("default_queue"));
     SiteModel {
         format: SiteModel::FORMAT,
         scheduler: SchedulerKind::OpenPbs,
@@ -36,6 +37,7 @@ fn model(server: &Value, queues: &Value, nodes: &Value, asked_at_ms: u64) -> Sit
         accounting: Some(false),
         // Its `max_array_size` bounds the number of elements, and no index.
         max_array_index: None,
+        max_array_elements: its.and_then(|server| server.number("max_array_size")),
         queues: table(queues, "Queue").iter().map(|(name, it)| queue(name, it, default_queue)).collect(),
         nodes: node_types(table(nodes, "nodes")),
         licenses: Vec::new(),
@@ -136,6 +138,7 @@ mod tests {
     fn a_site_is_described() {
         let model = model(&json::read(SERVER), &json::read(QUEUES), &json::read(NODES), 7);
         assert_eq!((model.version.as_deref(), model.asked_at_ms), (Some("23.06.06"), 7));
+        assert_eq!((model.max_array_index, model.max_array_elements), (None, Some(10_000)));
         let queue = |name: &str| model.queues.iter().find(|queue| queue.name == name).expect("a queue");
         let workq = queue("workq");
         assert!(workq.is_default && workq.is_up && !queue("short").is_default && !queue("closed").is_up);

@@ -26,6 +26,7 @@ pub(super) fn site(slurm: &Slurm) -> Result<SiteModel, SchedulerError> {
         accounting: setting(&config, "AccountingStorageType")
             .map(|kind| !kind.ends_with("/none") && kind != "(null)"),
         max_array_index: largest_index(&config),
+        max_array_elements: None,
         queues: partitions.lines().filter_map(queue).collect(),
         nodes: node_types(&nodes),
         licenses: licenses.lines().filter_map(license).collect(),

@@ -22,6 +22,7 @@ pub(super) fn site(torque: &Torque) -> Result<SiteModel, SchedulerError> {
         accounting: Some(false),
         // `max_job_array_size` limits how many elements there are, not their indexes.
         max_array_index: None,
+        max_array_elements: number(server.get("max_job_array_size")),
         queues: queues.iter().map(|told| queue(told, server.get("default_queue"))).collect(),
         nodes: node_types(&nodes),
         licenses: Vec::new(),
