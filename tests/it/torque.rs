@@ -269,6 +269,16 @@ fn a_node_that_says_nothing_was_killed() {
 }
 
 #[test]
+fn epochs_are_followed_in_the_file_of_the_first_node() {
+    let env = TestEnv::new();
+    let _ = torque(&env, RUNS);
+    let _ = env.fake("pbsdsh").hook("shift; env -i PATH=\"$PATH\" HOME=\"$HOME\" PBS_NODENUM=0 \"$@\"");
+    let script = "echo 'Epoch 1/2'; echo 'epoch 1 0.5s loss: 0.25'; sleep 2; echo 'epoch 2 0.5s loss: 0.125'";
+    let file = job(&env, script, "launcher = \"each\"", "nodes = 2");
+    let _ = env.dlrun(["submit", "--wait"]).arg(&file).run().warns("epoch 2");
+}
+
+#[test]
 fn mpirun_is_told_the_hosts() {
     let env = TestEnv::new();
     let _ = torque(&env, RUNS);

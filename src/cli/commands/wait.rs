@@ -45,7 +45,7 @@ impl Watched {
         let output = record.output.as_ref().filter(|_| record.array.is_none()).map(|output| {
             // With one output for each node the first node's is followed.
             let output = match plan.launcher {
-                Launcher::Each if plan.scheduler == SchedulerKind::Slurm => {
+                Launcher::Each if record.scheduler != SchedulerKind::Local => {
                     output.strip_suffix(".out").map_or_else(|| output.clone(), |stem| format!("{stem}.0.out"))
                 }
                 _ => output.clone(),
