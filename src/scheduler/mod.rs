@@ -24,7 +24,7 @@ use crate::record::{ArrayPart, QueueEntry};
 use crate::site::SiteModel;
 
 /// What is handed over.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Submission<'a> {
     /// The run.
     pub run_id: &'a RunId,
@@ -36,6 +36,9 @@ pub struct Submission<'a> {
     pub run_dir: &'a Path,
     /// The largest array index that the scheduler takes, where that is known: an array beyond it is split.
     pub max_array_index: Option<u32>,
+    /// Told what is queued so far of an array that was split, before its next job is handed over: who is killed meanwhile
+    /// loses none of them.
+    pub on_part: &'a dyn Fn(&Submitted),
 }
 
 /// A job that was handed over.

@@ -36,6 +36,7 @@ mod forgotten;
 mod gpu;
 mod gpu_runs;
 mod help;
+mod hostile_scheduler;
 mod layering;
 mod local;
 mod monitor;

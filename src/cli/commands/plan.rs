@@ -25,6 +25,7 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         script: &script,
         run_dir: Path::new(&job.plan.state_dir),
         max_array_index: job.max_array_index(),
+        on_part: &|_| {},
     };
     let argv = session.scheduler(job.plan.scheduler)?.command_line(&submission);
     let argv: Vec<String> = argv.iter().map(|word| word.replace(run_id.as_str(), "RUN")).collect();

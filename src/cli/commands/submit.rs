@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::pyenv;
 use crate::record::{RunRecord, Status};
 use crate::rundir::{RunDir, StateDir};
-use crate::scheduler::{Submission, script};
+use crate::scheduler::{Submission, Submitted, script};
 use crate::store::{Store, StoreError};
 
 /// Runs the verb; returns the exit code.
@@ -84,15 +84,19 @@ fn hand_over(
     let scheduler = session.scheduler(plan.scheduler)?;
     let mut bits = [0; 10];
     getrandom::fill(&mut bits).map_err(|error| Error::new(Kind::Internal, error))?;
-    let mut record = plan.new_run(RunId::from_random(bits), now_ms(), user_name(), session.host.clone());
+    let record = plan.new_run(RunId::from_random(bits), now_ms(), user_name(), session.host.clone());
     let run = state.create_run(&record, script, &plan.to_json())?;
     let script = run.path().join("job.sh");
+    let on_part = |part: &Submitted| {
+        let _ = run.write_run(&with_jobs(&record, part.clone()));
+    };
     let submission = Submission {
         run_id: &record.run_id,
         plan,
         script: &script,
         run_dir: run.path(),
         max_array_index: job.max_array_index(),
+        on_part: &on_part,
     };
     let submitted = scheduler.submit(&submission);
     let submitted = match submitted {
@@ -105,13 +109,21 @@ fn hand_over(
             return Err(explained(scheduler.as_ref(), plan, error));
         }
     };
-    record.job_id = Some(submitted.job_id);
-    record.parts = submitted.parts;
-    record.output = Some(submitted.output.to_string_lossy().into_owned());
+    let record = with_jobs(&record, submitted);
     if let Err(error) = run.write_run(&record) {
         session.output.warning(&format!("the job is queued, but its id could not be written down: {error}"));
     }
     Ok((record, run))
+}
+
+/// The record of a run with what its scheduler made of it.
+fn with_jobs(record: &RunRecord, submitted: Submitted) -> RunRecord {
+    RunRecord {
+        job_id: Some(submitted.job_id),
+        parts: submitted.parts,
+        output: Some(submitted.output.to_string_lossy().into_owned()),
+        ..record.clone()
+    }
 }
 
 /// Takes the run into the index. The files are the truth, so that it could not be done is worth a warning only.

@@ -185,7 +185,9 @@ fn record_of(run: &RunDir) -> Result<RunRecord, RunDirError> {
     if record.job_id.is_some() {
         return Ok(record);
     }
-    let outcome = run.newest_outcome(0)?.outcome;
+    // Of an array any element that has started knows it.
+    let element = run.attempts()?.first().map_or(0, |attempt| attempt.element);
+    let outcome = run.newest_outcome(element)?.outcome;
     let marks = outcome.start.iter().chain(&outcome.end).find_map(|mark| mark.job_id.clone());
     let nodes = || outcome.nodes.iter().find_map(|node| node.job_id.clone());
     if let Some(job_id) = marks.filter(|job_id| !job_id.0.is_empty()).or_else(nodes) {

@@ -76,18 +76,24 @@ pub(super) fn submit(slurm: &Slurm, submission: &Submission<'_>) -> Result<Submi
     for at in 0..parts.len().max(1) {
         let former = taken.last().map(|part| &part.job_id);
         let (plan, offset) = plan_of(submission.plan, &parts, at, former);
+        if !taken.is_empty() {
+            (submission.on_part)(&submitted(submission.plan, &taken));
+        }
         match hand_over(slurm, submission, &plan, offset) {
             Ok(job_id) => taken.push(ArrayPart { job_id, offset }),
             Err(error) if taken.is_empty() => return Err(error),
             Err(error) => return Err(take_back(slurm, &taken, parts.len(), error)),
         }
     }
-    let first = taken.remove(0);
-    let job_id = first.job_id.clone();
-    if first.offset > 0 {
-        taken.insert(0, first);
-    }
-    Ok(Submitted { output: output_file(submission.plan, &job_id), job_id, parts: taken })
+    Ok(submitted(submission.plan, &taken))
+}
+
+/// The jobs of a run, of which there is at least one. The first is among the parts where its indexes are shifted.
+fn submitted(plan: &Plan, taken: &[ArrayPart]) -> Submitted {
+    let job_id = taken[0].job_id.clone();
+    let is_shifted = taken[0].offset > 0;
+    let parts = taken[usize::from(!is_shifted)..].to_vec();
+    Submitted { output: output_file(plan, &job_id), job_id, parts }
 }
 
 /// One `sbatch`.
