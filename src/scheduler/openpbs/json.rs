@@ -46,9 +46,10 @@ impl Value {
     }
 }
 
-/// Reads what there is. Of a text that breaks off, values that were not read to their end are left out.
+/// Reads what there is, from the first brace on: wrappers and login scripts greet before it. Of a text that breaks off,
+/// values that were not read to their end are left out.
 pub(in crate::scheduler) fn read(text: &str) -> Value {
-    let mut reader = Reader { rest: text, depth: 0 };
+    let mut reader = Reader { rest: &text[text.find('{').unwrap_or(0)..], depth: 0 };
     reader.value().unwrap_or_else(|begun| begun.unwrap_or(Value::Object(Vec::new())))
 }
 
@@ -207,6 +208,7 @@ mod tests {
             (Some("007"), Some("inf"), Some("1"))
         );
         assert_eq!(read("{\"a\":\"one\ntwo\"}").text("a"), Some("one\ntwo"));
+        assert_eq!(read("Welcome to 7.0!\n\u{fffd}{\"a\":\"one\"}\0").text("a"), Some("one"));
         for text in ["", "nothing", "}", "]", "{]", "{:", "[}", "{\"a\" \"b\"}"] {
             assert_eq!(read(text).text("a"), None, "{text}");
         }
