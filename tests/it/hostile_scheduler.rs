@@ -59,3 +59,19 @@ fn element_that_started_tells_the_job_id_of_an_array_whose_submission_was_killed
     fs::write(attempt.join("start.json"), mark).expect("ours");
     assert_eq!(only_run(&env)["job_id"], "4711");
 }
+
+#[test]
+fn jobs_of_a_split_array_are_told_where_they_cannot_be_written_down() {
+    let env = TestEnv::new();
+    slow_slurm(&env);
+    // The run's directory goes while the jobs are handed over: nothing can be written there, not even by root.
+    let runs = env.state().join("runs");
+    let _ = env.fake("sbatch").hook(&format!("rm -rf {}/*; echo $((5000 + ${{call##*/}}))", runs.display()));
+    let file = env.job("true", "[resources]\narray = \"0-299\"");
+    let _ = env
+        .dlrun(["submit", "--scheduler", "slurm", "--no-check"])
+        .arg(&file)
+        .run()
+        .code(0)
+        .warns("queued as 5001, 5002, 5003, but that could not be written down: ");
+}

@@ -1,5 +1,7 @@
 //! `dlrun submit`: plan, environment, script, hand-over; with `--wait` the whole way to the end.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::wait::{self, Watched};
@@ -13,6 +15,7 @@ use crate::cli::session::{Session, user_name};
 use crate::cli::summary;
 use crate::cli::track::Tracker;
 use crate::clock::now_ms;
+use crate::diagnostic::chain;
 use crate::job::{JobState, RunId, SchedulerKind};
 use crate::plan::Plan;
 use crate::pyenv;
@@ -111,7 +114,15 @@ fn hand_over(
     };
     let record = with_jobs(&record, submitted);
     if let Err(error) = run.write_run(&record) {
-        session.output.warning(&format!("the job is queued, but its id could not be written down: {error}"));
+        let ids: BTreeSet<&str> = record
+            .job_id
+            .iter()
+            .chain(record.parts.iter().map(|part| &part.job_id))
+            .map(|job| job.0.as_str())
+            .collect();
+        let ids = ids.into_iter().collect::<Vec<_>>().join(", ");
+        let why = chain(&error).join(": ");
+        session.output.warning(&format!("queued as {ids}, but that could not be written down: {why}"));
     }
     Ok((record, run))
 }
