@@ -75,3 +75,20 @@ fn jobs_of_a_split_array_are_told_where_they_cannot_be_written_down() {
         .code(0)
         .warns("queued as 5001, 5002, 5003, but that could not be written down: ");
 }
+
+#[test]
+fn run_that_nobody_knew_is_not_called_running_because_its_scheduler_is_silent() {
+    let env = TestEnv::new();
+    let _ = env.fake_slurm();
+    let _ =
+        env.dlrun(["submit", "--scheduler", "slurm", "--no-check"]).arg(env.job("true", "")).run().code(0);
+    assert_eq!(only_run(&env)["state"], "unknown");
+    let unreachable = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n";
+    let _ = env.fake("squeue").stderr(unreachable).code(1);
+    let run = only_run(&env);
+    assert_eq!((&run["state"], &run["reason"]), (&"unknown".into(), &"its scheduler gives no answer".into()));
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs();
+    let _ = env.fake("squeue").stderr("").code(0).stdout(&format!("4711|RUNNING|{now}|{now}|N/A|n1|None\n"));
+    assert_eq!(only_run(&env)["state"], "running");
+}

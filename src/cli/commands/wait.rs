@@ -71,6 +71,9 @@ impl Watched {
         let ended = status.state == JobState::Running && status.exit.is_some();
         if status.state.is_final() {
             self.over = Some(tracked);
+        } else if tracked.has_no_answer() {
+            // Nothing new is known; while its scheduler is silent a run is not given up.
+            self.unclear_since = None;
         } else if status.state == JobState::Unknown || ended {
             let since = *self.unclear_since.get_or_insert_with(Instant::now);
             let patience = if self.local { Duration::from_secs(5) } else { UNCLEAR_PATIENCE };

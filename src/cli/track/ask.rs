@@ -10,6 +10,9 @@ use crate::record::{QueueEntry, RunRecord};
 use crate::rundir::RunDir;
 use crate::scheduler::JobRef;
 
+/// The reason of a state that is the last one heard of.
+pub(super) const NO_ANSWER: &str = "its scheduler gives no answer";
+
 impl Tracker<'_> {
     /// What the schedulers say now. Of one that gives no answer nothing new is known: its runs stay what they were.
     pub(super) fn ask(&mut self, due: &[(RunDir, RunRecord)], history: bool) -> BTreeMap<RunId, Heard> {
@@ -74,20 +77,14 @@ impl Tracker<'_> {
     /// A run as it stood when its scheduler last answered; at first it waits.
     fn last_heard(&self, job: &JobRef) -> QueueEntry {
         let status = self.store.run(&job.run_id).ok().flatten().map(|row| row.status);
-        let state = status.as_ref().map_or(JobState::Pending, |status| match status.state {
-            JobState::Unknown => JobState::Running,
-            state => state,
-        });
+        let state = status.as_ref().map_or(JobState::Pending, |status| status.state);
         let known = status.as_ref().filter(|status| status.state.is_final());
         QueueEntry {
             job_id: job.job_id.clone(),
             state,
             raw_state: status.as_ref().and_then(|status| status.raw_state.clone()).unwrap_or_default(),
             // What is over has its own reason and times.
-            reason: known.map_or_else(
-                || Some("its scheduler gives no answer".to_owned()),
-                |known| known.reason.clone(),
-            ),
+            reason: known.map_or_else(|| Some(NO_ANSWER.to_owned()), |known| known.reason.clone()),
             submitted_at_ms: None,
             started_at_ms: known.and_then(|known| known.started_at_ms),
             ended_at_ms: known.and_then(|known| known.ended_at_ms),

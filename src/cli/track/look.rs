@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ask::NO_ANSWER;
 use super::evidence::{Witness, is_decided};
 use crate::job::{ArraySpec, JobState};
 use crate::record::{
@@ -78,10 +79,7 @@ fn look_at_elements(
             continue;
         }
         let status = if heard.silent {
-            Status {
-                reason: Some("its scheduler gives no answer".to_owned()),
-                ..Status::of(JobState::Pending)
-            }
+            Status { reason: Some(NO_ANSWER.to_owned()), ..Status::of(JobState::Pending) }
         } else if entry.is_some_and(QueueEntry::goes_on) {
             // The marks of an element that its scheduler still has decide nothing.
             resolve(&Outcome::default(), entry)
@@ -102,7 +100,7 @@ fn look_at_elements(
     }
     let mut status = merge_elements(&elements);
     if heard.silent && !status.state.is_final() {
-        status.reason = Some("its scheduler gives no answer".to_owned());
+        status.reason = Some(NO_ANSWER.to_owned());
     }
     Ok(Look { status, reading: Reading::default(), elements, changed })
 }

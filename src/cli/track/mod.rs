@@ -33,6 +33,13 @@ pub(crate) struct Tracked {
     pub(crate) elements: Vec<Element>,
 }
 
+impl Tracked {
+    /// Says whether its scheduler gave no answer, so that its state is an old one.
+    pub(crate) fn has_no_answer(&self) -> bool {
+        self.status.reason.as_deref() == Some(ask::NO_ANSWER)
+    }
+}
+
 /// A run with its files, as just seen.
 struct Seen {
     run: RunDir,
