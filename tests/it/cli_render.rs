@@ -170,6 +170,28 @@ fn rendered_script_through_sbatch_is_found_by_its_job_and_requeues_into_the_same
 }
 
 #[test]
+fn an_element_finds_its_index_under_one_name() {
+    let env = TestEnv::new();
+    let _ = env.fake_slurm();
+    let command = "echo index ${DLRUN_ARRAY_INDEX-none} >> indexes";
+    for (kind, variable) in
+        [("slurm", "SLURM_ARRAY_TASK_ID"), ("torque", "PBS_ARRAYID"), ("openpbs", "PBS_ARRAY_INDEX")]
+    {
+        let script = render(&env, &env.job(command, ""), &["--scheduler", kind, "--no-check"]);
+        let script = env.program(&format!("{kind}.sh"), &script);
+        let run = |name: &str| {
+            // A job that was submitted from inside an array is none.
+            let job = env.command("bash", [&script]).env("DLRUN_ARRAY_INDEX", "9").env(name, "7");
+            let _ = job.run_to(&env.jobs().join("out")).code(0);
+        };
+        run(variable);
+        run("NO_SUCH_INDEX");
+    }
+    let indexes = std::fs::read_to_string(env.jobs().join("indexes")).expect("the jobs ran");
+    assert_eq!(indexes, "index 7\nindex none\n".repeat(3));
+}
+
+#[test]
 fn script_with_steps_storage_and_a_build() {
     let env = TestEnv::new();
     let _ = env.fake_slurm();

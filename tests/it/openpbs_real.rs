@@ -188,8 +188,8 @@ fn the_end_is_told_by_its_cause() {
 #[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
 fn elements_are_told_one_by_one() {
     let site = Site::new();
-    let (run, id) =
-        site.submit("echo $DLRUN_ELEMENT; exit 0", "[resources]\narray = \"1,3,5%1\"\nwalltime = \"5m\"\n");
+    let (run, id) = site
+        .submit("echo $DLRUN_ARRAY_INDEX; exit 0", "[resources]\narray = \"1,3,5%1\"\nwalltime = \"5m\"\n");
     wait_for("the array to end", || {
         let entries = site.entries(&id);
         let over: u64 = entries

@@ -253,7 +253,7 @@ fn ends_are_told_apart() {
 fn elements_of_an_array_are_runs_own() {
     let site = Site::new();
     let handed =
-        site.submit("echo element $PBS_ARRAYID; exit 0", "", "array = \"1-5:2%2\"\nwalltime = \"5m\"");
+        site.submit("echo element $DLRUN_ARRAY_INDEX; exit 0", "", "array = \"1-5:2%2\"\nwalltime = \"5m\"");
     assert!(handed.job.contains("[]."), "{}", handed.job);
     for index in [1, 3, 5] {
         let path = PathBuf::from(handed.output.to_string_lossy().replace("%a", &index.to_string()));

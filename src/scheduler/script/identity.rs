@@ -7,6 +7,9 @@ export DLRUN_EXE=$dlrun_exe
 # The indexes of an array that was split begin anew in each of its jobs.
 [ -z "${SLURM_ARRAY_TASK_ID:-}" ] || SLURM_ARRAY_TASK_ID=$((SLURM_ARRAY_TASK_ID + ${DLRUN_ARRAY_OFFSET:-0}))
 export DLRUN_ELEMENT=${SLURM_ARRAY_TASK_ID:-0}
+# The command finds its index under one name, whoever the scheduler is.
+export DLRUN_ARRAY_INDEX=${SLURM_ARRAY_TASK_ID:-}
+[ -n "$DLRUN_ARRAY_INDEX" ] || unset DLRUN_ARRAY_INDEX
 unset DLRUN_ARRAY_OFFSET
 # What kept variables of the submitting shell away would keep the job's own from its steps.
 unset SLURM_EXPORT_ENV

@@ -40,6 +40,9 @@ const IDENTITY: &str = r#"[ -x "$dlrun_exe" ] || dlrun_exe=$(command -v dlrun)
 dlrun_path=$PATH
 export DLRUN_EXE=$dlrun_exe
 export DLRUN_ELEMENT=${@INDEX@:-0}
+# The command finds its index under one name, whoever the scheduler is.
+export DLRUN_ARRAY_INDEX=${@INDEX@:-}
+[ -n "$DLRUN_ARRAY_INDEX" ] || unset DLRUN_ARRAY_INDEX
 export DLRUN_JOB_ID=${PBS_JOBID:-${DLRUN_JOB_ID:-}}
 # The first node as the scheduler calls it; `uname` may know another name.
 dlrun_hosts=()

@@ -53,7 +53,7 @@ fn each_element_of_an_array_has_its_index_output_and_record() {
 #[ignore = "needs slurmctld: run tests/run"]
 fn an_array_beyond_the_largest_index_runs_whole() {
     let user = User::new();
-    let command = sh("echo element $SLURM_ARRAY_TASK_ID of $DLRUN_RUN_ID ${DLRUN_ARRAY_OFFSET-none}");
+    let command = sh("echo element $DLRUN_ARRAY_INDEX of $DLRUN_RUN_ID ${DLRUN_ARRAY_OFFSET-none}");
     let submitted = user.submit(&user.job("split", &command, "array = \"0,100,101,205%1\""));
     let parts = parts(&user, &submitted);
     assert_eq!(parts.iter().map(|(_, offset)| *offset).collect::<Vec<_>>(), [101, 202]);
