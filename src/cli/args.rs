@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::job::{ArraySpec, SchedulerKind};
 
-/// Plans, submits, watches and records neural-network training runs on Slurm and on single machines.
+/// Plans, submits, watches and records neural-network training runs on Slurm, Torque, OpenPBS and single machines.
 #[derive(Debug, Parser)]
 #[command(name = "dlrun", version, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -111,7 +111,7 @@ pub(crate) struct JobFile {
     /// The job file; MODAK's JSON too
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// Who takes the job: slurm, local, or auto for the one whose commands are found
+    /// Who takes the job; auto: the one whose commands are found, else this machine
     #[arg(long, value_name = "KIND", value_parser = SchedulerKind::WORDS)]
     pub(crate) scheduler: Option<String>,
     /// Skip the checks of files and programs, which may be on the nodes only, and of the site
@@ -124,7 +124,7 @@ pub(crate) struct Check {
     /// The job file; MODAK's JSON too
     #[arg(value_hint = ValueHint::FilePath, required_unless_present = "schema")]
     pub(crate) file: Option<PathBuf>,
-    /// Who takes the job: slurm, local, or auto for the one whose commands are found
+    /// Who takes the job; auto: the one whose commands are found, else this machine
     #[arg(long, value_name = "KIND", value_parser = SchedulerKind::WORDS)]
     pub(crate) scheduler: Option<String>,
     /// Skip the checks of files and programs, which may be on the nodes only, and of the site
