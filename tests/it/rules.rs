@@ -165,13 +165,16 @@ fn epilogue_runs_at_the_time_limit_and_its_failure_changes_no_exit_code() {
 fn epilogue_that_takes_too_long_is_cut_short_when_the_job_is_to_end() {
     let mut env = TestEnv::new();
     env.set("DLRUN_LOCAL__KILL_WAIT_SECONDS", "40");
-    configure(&env, &rule("epilogue = [[\"sleep\", \"600\"]]"));
-    let id = env.submit(&env.job("echo > ready; exec sleep 600", ""));
+    // The script waits ten seconds for it, a tenth at a time.
+    let waits = env.fake("sleep");
+    configure(&env, &rule("epilogue = [[\"tail\", \"-f\", \"/dev/null\"]]"));
+    let id = env.submit(&env.job("echo > ready; exec tail -f /dev/null", ""));
     env.wait_file("ready");
     let _ = env.dlrun(["cancel", &id]).run().code(0);
     let result = env.dlrun(["wait", "--json", &id]).run().code(15).result();
     assert_eq!(result["runs"][0]["status"]["state"], "cancelled");
     env.wait_quiet();
+    assert!(waits.calls().len() >= 100, "{}", waits.calls().len());
 }
 
 #[test]

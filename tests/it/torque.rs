@@ -262,10 +262,13 @@ fn a_node_that_says_nothing_was_killed() {
     let env = TestEnv::new();
     let _ = torque(&env, RUNS);
     let _ = env.fake("pbsdsh").hook("shift; env -i PATH=\"$PATH\" HOME=\"$HOME\" PBS_NODENUM=0 \"$@\"");
+    // The script waits five seconds for what the other node may have written, a tenth at a time.
+    let waits = env.fake("sleep");
     let id = submitted(&env, &job(&env, "true", "launcher = \"each\"", "nodes = 2"));
     wait_for("the job's end", || env.run_dir(&id).join("0.0/end.json").exists());
     let end = fs::read_to_string(env.run_dir(&id).join("0.0/end.json")).expect("a mark");
     assert!(end.contains("\"exit_code\":137"), "{end}");
+    assert!(waits.calls().len() >= 50, "{}", waits.calls().len());
 }
 
 #[test]
