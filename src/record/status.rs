@@ -155,8 +155,8 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         (None, None) => (JobState::Unknown, Some(unknown_reason(outcome, interrupted))),
     };
     if status.state == JobState::Cancelled && outcome.start.is_none() {
-        // It never ran: the start that a scheduler tells is that of its end, the reason why it had waited.
-        (status.started_at_ms, status.reason) = (None, None);
+        // It never ran: the start that a scheduler tells is that of its end.
+        status.started_at_ms = None;
     }
     status.stuck = status.state == JobState::Pending && queue.is_some_and(|entry| entry.stuck);
     let notice = outcome.notice.as_ref().filter(|notice| Some(notice.kind) == explained);

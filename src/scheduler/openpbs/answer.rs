@@ -12,6 +12,9 @@ use crate::scheduler::pbs::values::{hosts, time_ms};
 /// Substate of a job that waits for others (`JOB_SUBSTATE_DEPNHOLD`).
 const DEPENDENCY_HOLD: i64 = 22;
 
+/// Substate of a job that the server ended for its dependency (`JOB_SUBSTATE_FINISHED`; it never ran).
+const DEPENDENCY_FAILED: i64 = 92;
+
 /// A job, or an element of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seen {
@@ -139,7 +142,10 @@ fn reason(job: &Value, state: JobState, depends: &[(String, String)]) -> Option<
         JobState::Pending => {
             comment().filter(|text| !text.starts_with("Job Array Began")).or_else(|| waits_for(job, depends))
         }
-        JobState::Cancelled if !depends.is_empty() => comment().or_else(|| Some(condition_failed(depends))),
+        // One that was deleted by hand has substate 91.
+        JobState::Cancelled if !depends.is_empty() && job.number("substate") == Some(DEPENDENCY_FAILED) => {
+            comment().or_else(|| Some(condition_failed(depends)))
+        }
         JobState::Suspended | JobState::Unknown => comment(),
         _ => end_words(comment(), job.number("Exit_status")),
     }
@@ -266,6 +272,8 @@ mod tests {
             one(r#""job_state":"F","substate":92,"depend":"afterok:16.s@s","history_timestamp":1795207107"#);
         assert_eq!((dependent.state, dependent.ended_at_ms), (JobState::Cancelled, Some(1_795_207_107_000)));
         assert_eq!(dependent.reason.as_deref(), Some("its dependency cannot come true: afterok:16.s"));
+        let by_hand = one(r#""job_state":"F","substate":91,"depend":"afterok:16.s@s""#);
+        assert_eq!((by_hand.state, by_hand.reason), (JobState::Cancelled, None));
     }
 
     const ARRAY: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/array-23.06.json");

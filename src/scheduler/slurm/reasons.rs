@@ -3,6 +3,7 @@
 //! The words are those of `squeue --format=%r`, 20.11 to 26.05 (`squeue(1)`, "JOB REASON CODES", and the sentences that the
 //! controller writes itself).
 
+use crate::job::JobState;
 use crate::record::ExitStatus;
 
 /// What a reason asks of the user.
@@ -127,6 +128,11 @@ pub(super) fn exit(reason: &str) -> Option<ExitStatus> {
     digits.parse().ok().filter(|signal| (1..=64).contains(signal)).map(ExitStatus::Signal)
 }
 
+/// A job that was cancelled keeps the reason why it had waited, which is none of its end, but where it could never start.
+pub(super) fn of_state(reason: Option<String>, state: JobState) -> Option<String> {
+    reason.filter(|reason| state != JobState::Cancelled || is_stuck(reason))
+}
+
 fn known(reason: &str) -> Option<&'static (&'static str, Outlook, &'static str)> {
     let reason = reason.trim().trim_start_matches('(');
     let fits = |word: &str| {
@@ -171,6 +177,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_cancelled_job_does_not_end_by_what_it_waited_for() {
+        let of = |reason: &str, state| of_state(Some(reason.to_owned()), state);
+        assert_eq!(of("Priority", JobState::Cancelled), None);
+        assert!(of("Priority", JobState::Pending).is_some());
+        assert!(of("DependencyNeverSatisfied", JobState::Cancelled).is_some());
+    }
 
     #[test]
     fn what_cannot_come_by_itself_is_told_from_what_passes() {

@@ -52,7 +52,7 @@ fn line(text: &str) -> Option<Line> {
         state,
         raw_state: raw.to_owned(),
         stuck: state == JobState::Pending && reason.as_deref().is_some_and(reasons::is_stuck),
-        reason,
+        reason: reasons::of_state(reason, state),
         submitted_at_ms: states::time_ms(submitted),
         started_at_ms: states::time_ms(started),
         ended_at_ms: states::time_ms(ended),

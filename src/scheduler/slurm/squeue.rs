@@ -81,7 +81,7 @@ fn line(text: &str) -> Option<Line> {
         nodes: Some(nodes).filter(|nodes| !nodes.is_empty()).map(str::to_owned),
         elements: None,
         stuck: state == JobState::Pending && waits_for_ever,
-        reason,
+        reason: reasons::of_state(reason, state),
     };
     Some(Line { id, entry })
 }

@@ -16,7 +16,9 @@ pub(super) fn entry(job: &Thing) -> Option<QueueEntry> {
         (None, false) => running(raw),
     };
     let held = job.get("Hold_Types").filter(|_| raw == "H").map(|holds| Hold::of(holds, job.get("depend")));
+    let dependency = job.get("comment").filter(|text| text.contains("result of dependency"));
     let reason = match (&end, held.as_ref()) {
+        (Some(_), _) if dependency.is_some() => dependency.map(str::to_owned),
         (Some(end), _) => end.why.map(str::to_owned),
         (None, Some(hold)) => Some(hold.why.clone()),
         (None, None) if raw == "W" => job.get("Execution_Time").and_then(begins),
@@ -30,7 +32,8 @@ pub(super) fn entry(job: &Thing) -> Option<QueueEntry> {
         submitted_at_ms: job.get("ctime").and_then(time_ms),
         started_at_ms: job.get("start_time").filter(|_| !waits).and_then(time_ms),
         ended_at_ms: job.get("comp_time").filter(|_| end.is_some()).and_then(time_ms),
-        exit: end.and_then(|end| end.exit),
+        // Torque gives 271 (256 + SIGTERM) to a job that it deletes for its dependency, which never ran.
+        exit: end.and_then(|end| end.exit).filter(|_| dependency.is_none()),
         nodes: job.get("exec_host").map(|text| hosts(text).join(",")),
         elements: None,
         stuck: held.is_some_and(|hold| hold.for_ever),
@@ -160,6 +163,11 @@ mod tests {
             of("<job_state>Q</job_state><comment>Not Running: busy</comment><start_time>5</start_time>");
         assert_eq!((queued.state, queued.reason.as_deref()), (JobState::Pending, Some("Not Running: busy")));
         assert_eq!((queued.started_at_ms, queued.stuck), (None, false));
+        let deleted = of(
+            "<job_state>C</job_state><exit_status>271</exit_status><comment>Job deleted as result of dependency on job 6.vm</comment>",
+        );
+        assert_eq!((deleted.state, deleted.exit), (JobState::Cancelled, None));
+        assert_eq!(deleted.reason.as_deref(), Some("Job deleted as result of dependency on job 6.vm"));
         let begins = of("<job_state>W</job_state><Execution_Time>1798761600</Execution_Time>");
         assert_eq!(begins.reason.as_deref(), Some("begins not before Fri Jan  1 00:00:00 2027 UTC"));
         for (holds, depend, stuck) in [
