@@ -157,6 +157,16 @@ fn what_cannot_start_is_said_to_be_stuck() {
 }
 
 #[test]
+fn list_tells_the_exit_code_in_place_of_slurms_word() {
+    let array = Array::submit("0-1");
+    array.ended(0, 0);
+    array.ended(1, 3);
+    array.queue(&[("4711_1", "FAILED", "NonZeroExitCode")]);
+    let listed = array.env.dlrun(["list"]).run().code(0);
+    let _ = listed.says("element 1: the program ended with exit code 3").never_says("NonZeroExitCode");
+}
+
+#[test]
 fn one_element_is_shown_with_its_attempts() {
     let array = Array::submit("0-3");
     array.mark("2.0", "start", "null");

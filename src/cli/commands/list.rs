@@ -106,11 +106,11 @@ fn to_text(rows: &[RunRow], prefixes: &[String]) -> String {
     rendered(table)
 }
 
-/// The scheduler's reason, or how the program ended: other causes are said by the state.
+/// How the program ended, or the scheduler's reason (Slurm's `NonZeroExitCode` says less): other causes are said by the state.
 fn why(status: &Status) -> String {
     let program = || {
         let cause = status.cause.as_ref().filter(|cause| cause.kind == CauseKind::Program);
         cause.map(|cause| cause.text.clone())
     };
-    reason_text(status).or_else(program).unwrap_or_default()
+    program().or_else(|| reason_text(status)).unwrap_or_default()
 }
