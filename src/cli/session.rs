@@ -10,6 +10,7 @@ use nix::unistd::{User, gethostname, getuid};
 use super::args::Global;
 use super::error::{Error, Kind};
 use super::output::Output;
+use super::source::open;
 use crate::config::{Defaults, Fragment, Key, Origin, Settings};
 use crate::job::SchedulerKind;
 use crate::rundir::{RunDirError, StateDir};
@@ -169,9 +170,9 @@ fn site_files() -> Vec<PathBuf> {
 
 fn read_fragment(path: &Path, output: &Output) -> Result<Option<Fragment>, Error> {
     use std::io::Read;
+    use std::os::unix::fs::FileTypeExt;
     let mut text = String::new();
-    let read =
-        fs::File::open(path).and_then(|file| file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text));
+    let read = open(path).and_then(|file| file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text));
     match read {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
@@ -179,6 +180,10 @@ fn read_fragment(path: &Path, output: &Output) -> Result<Option<Fragment>, Error
         }
         Ok(bytes) if bytes as u64 > MAX_CONFIG_BYTES => {
             return Err(Error::new(Kind::Config, format!("`{}` is larger than 1 MiB", path.display())));
+        }
+        Ok(0) if fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo()) => {
+            let message = format!("`{}` is a pipe, and nobody writes to it", path.display());
+            return Err(Error::new(Kind::Config, message));
         }
         Ok(_) => {}
     }

@@ -102,7 +102,7 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
 
 /// Opens without waiting for somebody to write, as the opening of a pipe does. What is open is read as it comes: in
 /// `dlrun submit <(make-job)` the writer is there, and may take its time.
-fn open(path: &Path) -> std::io::Result<File> {
+pub(crate) fn open(path: &Path) -> std::io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()))?;
     Ok(file)

@@ -189,6 +189,11 @@ fn what_is_no_job_file_is_told_for_what_it_is() {
     let pipe = env.jobs().join("pipe.toml");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("ours");
     check(&pipe, 66, "is a pipe, and nobody writes to it");
+    let settings = env.root().join("home/config/dlrun");
+    fs::create_dir_all(&settings).expect("ours");
+    fs::rename(&pipe, settings.join("dlrun.toml")).expect("ours");
+    let _ = env.dlrun(["list"]).run().code(78).warns("is a pipe, and nobody writes to it");
+    fs::remove_dir_all(&settings).expect("ours");
     let slow = "dlrun check --scheduler local <(sleep 0.3; printf '[run]\\ncommand = [\"true\"]\\n')";
     let _ = env.command("/bin/bash", ["-c", &slow.replace("dlrun", crate::support::DLRUN)]).run().code(0);
     // Of a key that stands twice in a description nothing goes in silence.
