@@ -20,7 +20,7 @@ mod squeue;
 mod states;
 
 use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -78,12 +78,9 @@ impl Slurm {
     }
 
     /// A command with pinned output formats: users set `SQUEUE_FORMAT` and its like, and times as epoch seconds need no
-    /// time zone. `sbatch` is not looked for along `PATH` again.
+    /// time zone.
     fn tool(&self, program: &str) -> Tool {
-        let found = self.sbatch.get().and_then(Option::as_deref).filter(|_| program == "sbatch");
-        let dir: Vec<PathBuf> = found.and_then(Path::parent).map(Path::to_owned).into_iter().collect();
         Tool::new(program)
-            .in_dirs(&dir)
             .in_dirs(&self.bin_dirs)
             .timeout(self.timeout)
             .env("SLURM_TIME_FORMAT", "%s")
