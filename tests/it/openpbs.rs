@@ -159,7 +159,7 @@ fn jobs_that_the_json_leaves_out_are_asked_for_as_text() {
         runs.push(submit(&env, &env.job("true", ""))["run_id"].as_str().expect("an id").to_owned());
     }
     let first = answer("1.pbs", r#""job_state":"R","exec_host":"n1/0""#);
-    let others = "Job Id: 2.pbs\\n    job_state = Q\\n    comment = Not Running: Host set to be busy\\n";
+    let others = "Job Id: 2.pbs\\n    job_state = Q\\n    comment = Not Running: Host set to be busy\\n\\n";
     let hook = format!(
         "case \"$*\" in *json*) echo '{}'; echo 'qstat: Unknown Job Id 3.pbs' >&2; exit 153 ;; *) printf '{others}' ;; esac",
         first.trim()

@@ -15,6 +15,7 @@ use crate::command::Output;
 use crate::job::{DependencyKind, JobState};
 use crate::record::ExitStatus;
 use crate::scheduler::pbs::own::own_entries;
+use crate::scheduler::pbs::values::whole_jobs;
 use crate::scheduler::retry::patiently;
 use crate::scheduler::{Entries, JobRef, SchedulerError};
 
@@ -63,7 +64,7 @@ fn ask(openpbs: &OpenPbs, ids: &BTreeSet<&str>) -> Result<Answer, SchedulerError
         answer.join(told);
         if some.len() > 1 && !silent.is_empty() {
             let output = answered(qstat(openpbs, &[history, &TEXT].concat(), &silent)?)?;
-            answer.join(Answer::of(&text::read(&output.stdout)));
+            answer.join(Answer::of(&text::read(whole_jobs(&output.stdout))));
         }
     }
     Ok(answer)

@@ -54,6 +54,12 @@ pub(in crate::scheduler) fn hosts(text: &str) -> Vec<&str> {
     hosts
 }
 
+/// The jobs of a `qstat -f` that are told to their ends: an empty line follows each. Of one that broke off, `job_state = C`
+/// without the `exit_status` behind it would be a deletion.
+pub(in crate::scheduler) fn whole_jobs(text: &str) -> &str {
+    text.rfind("\n\n").map_or("", |end| &text[..end + 2])
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -105,6 +111,13 @@ mod tests {
         for text in ["", "gb", "1xb", "99999999999999999pb"] {
             assert_eq!(size(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_job_that_breaks_off_is_none() {
+        let text = "Job Id: 7.s\n    job_state = R\n\nJob Id: 8.s\n    job_state = C\n";
+        assert_eq!(whole_jobs(text), "Job Id: 7.s\n    job_state = R\n\n");
+        assert_eq!((whole_jobs("Job Id: 7.s\n    job_st"), whole_jobs("")), ("", ""));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::{NAME, Torque, failed, states, unanswered, unreachable};
 use crate::command::Output;
 use crate::record::QueueEntry;
 use crate::scheduler::pbs::own::own_entries;
+use crate::scheduler::pbs::values::whole_jobs;
 use crate::scheduler::retry::patiently;
 use crate::scheduler::{Entries, JobRef, SchedulerError};
 
@@ -34,7 +35,7 @@ fn things(torque: &Torque, ids: &[&str]) -> Result<Vec<Thing>, SchedulerError> {
     let output = ask(torque, &["-x", "-t"], ids)?;
     if says_usage(&output) {
         let output = ask(torque, &["-f", "-t"], ids)?;
-        return Ok(read_text(&understood(output)?));
+        return Ok(read_text(whole_jobs(&understood(output)?)));
     }
     Ok(read_xml(&understood(output)?))
 }
