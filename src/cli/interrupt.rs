@@ -1,23 +1,31 @@
 //! Ctrl-C while a command waits for runs: they go on, and the user must be told so.
 
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::libc::c_int;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+static CAME: AtomicBool = AtomicBool::new(false);
 
 /// Ctrl-C as something to be asked for instead of an end.
-pub(crate) struct Interrupt(Option<SignalFd>);
+pub(crate) struct Interrupt;
+
+extern "C" fn note(_signal: c_int) {
+    CAME.store(true, Ordering::Relaxed);
+}
 
 impl Interrupt {
-    /// Takes SIGINT over, for the rest of the command.
+    /// Takes SIGINT over, for the rest of the command. A handler, since the signal may be handed to any thread, also to one
+    /// that was there before: to block it in this one would not be enough.
     pub(crate) fn take() -> Self {
-        let set = SigSet::from_iter([Signal::SIGINT]);
-        let taken = set
-            .thread_block()
-            .and_then(|()| SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK));
-        Self(taken.ok())
+        let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART, SigSet::empty());
+        // SAFETY: the handler only stores to an atomic, which is async-signal-safe (`signal-safety(7)`).
+        let _ = unsafe { sigaction(Signal::SIGINT, &action) };
+        Self
     }
 
     /// Says whether it came.
     pub(crate) fn came(&self) -> bool {
-        self.0.as_ref().is_some_and(|fd| matches!(fd.read_signal(), Ok(Some(_))))
+        CAME.swap(false, Ordering::Relaxed)
     }
 }
