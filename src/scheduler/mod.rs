@@ -211,6 +211,17 @@ pub enum SchedulerError {
 }
 
 impl SchedulerError {
+    /// Of a question or a cancellation whose command did not do it. A command that is missing or gives no answer in time
+    /// reached nobody.
+    fn of_question(scheduler: &'static str, what: String, source: CommandError) -> Self {
+        match source {
+            CommandError::NotFound { .. }
+            | CommandError::NotExecutable { .. }
+            | CommandError::TimedOut { .. } => Self::Unreachable { scheduler, source },
+            source => Self::Failed { scheduler, what, source },
+        }
+    }
+
     /// Says whether something of what was handed over may be queued all the same.
     #[must_use]
     pub fn may_be_queued(&self) -> bool {

@@ -101,10 +101,5 @@ fn unanswered(output: &Output) -> bool {
 }
 
 fn failed(what: String) -> impl FnOnce(CommandError) -> SchedulerError {
-    move |source| match source {
-        CommandError::NotFound { .. }
-        | CommandError::NotExecutable { .. }
-        | CommandError::TimedOut { .. } => SchedulerError::Unreachable { scheduler: NAME, source },
-        source => SchedulerError::Failed { scheduler: NAME, what, source },
-    }
+    move |source| SchedulerError::of_question(NAME, what, source)
 }

@@ -1,8 +1,9 @@
 //! `qdel ID`: one id a call. OpenPBS 23.06's server falls over at a list of ids of which one is unknown. Elements of an array
 //! are `8[3].server`, or `8[3-7].server` for several.
 
-use super::{NAME, OpenPbs, failed, unreachable};
+use super::{NAME, OpenPbs, unreachable};
 use crate::job::{ArraySpec, JobId};
+use crate::scheduler::pbs::qdel::delete;
 use crate::scheduler::{JobRef, SchedulerError};
 
 /// Exit codes for a job that is not known any more (`PBSE_UNKJOBID`, 15001) and one that is over (`PBSE_HISTJOBID`,
@@ -16,7 +17,10 @@ pub(super) fn cancel(
 ) -> Result<(), SchedulerError> {
     let ids = job.jobs_of(elements).into_iter().flat_map(|(job_id, own)| names(&job_id, own.as_ref()));
     // All are told before the first failure is.
-    let told: Vec<_> = ids.map(|id| cancel_one(openpbs, &id)).collect();
+    let one = |id: String| {
+        delete(NAME, &openpbs.tool("qdel").arg(&id), format!("cancel job {id}"), &GONE, unreachable)
+    };
+    let told: Vec<_> = ids.map(one).collect();
     told.into_iter().collect()
 }
 
@@ -24,20 +28,6 @@ fn names(job_id: &JobId, own: Option<&ArraySpec>) -> Vec<String> {
     let Some(own) = own else { return vec![job_id.0.clone()] };
     let one = |range: &ArraySpec| job_id.0.replacen("[]", &format!("[{range}]"), 1);
     own.ranges().iter().map(|range| one(&ArraySpec::of_range(*range))).collect()
-}
-
-fn cancel_one(openpbs: &OpenPbs, id: &str) -> Result<(), SchedulerError> {
-    let what = || format!("cancel job {id}");
-    let output = openpbs.tool("qdel").arg(id).run().map_err(failed(what()))?;
-    let no_contact = unreachable(&output);
-    if !no_contact && output.status.code().is_some_and(|code| GONE.contains(&code)) {
-        return Ok(());
-    }
-    match output.require_success("qdel") {
-        Ok(_) => Ok(()),
-        Err(source) if no_contact => Err(SchedulerError::Unreachable { scheduler: NAME, source }),
-        Err(source) => Err(failed(what())(source)),
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! What Torque and OpenPBS share: the form of options, `qsub`, values, the names of output files.
+//! What Torque and OpenPBS share: the form of options, `qsub`, `qdel`, values, the names of output files.
 
 pub(super) mod ids;
 pub(super) mod options;
 pub(super) mod own;
+pub(super) mod qdel;
 pub(super) mod qsub;
 pub(super) mod values;
 

@@ -171,10 +171,5 @@ fn busy(output: &Output) -> bool {
 }
 
 fn failed(what: String) -> impl FnOnce(CommandError) -> SchedulerError {
-    move |source| match source {
-        CommandError::NotFound { .. }
-        | CommandError::NotExecutable { .. }
-        | CommandError::TimedOut { .. } => SchedulerError::Unreachable { scheduler: NAME, source },
-        source => SchedulerError::Failed { scheduler: NAME, what, source },
-    }
+    move |source| SchedulerError::of_question(NAME, what, source)
 }
