@@ -12,22 +12,27 @@ pub mod clock;
 pub mod command;
 pub mod diagnostic;
 pub mod filesystem;
+pub mod lock;
 pub mod logging;
 pub mod units;
 
 // Level 1: plain data and pure functions.
+pub mod catalogue;
 pub mod config;
 pub mod convert;
+pub mod flags;
 pub mod job;
 pub mod launch;
 pub mod plan;
 pub mod protocol;
+pub mod recipe;
 pub mod record;
 pub mod site;
 pub mod timing;
 
 // Level 2: one outside thing each.
 pub mod client;
+pub mod container;
 pub mod export;
 pub mod monitor;
 pub mod pyenv;

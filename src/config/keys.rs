@@ -81,7 +81,7 @@ const fn key(name: &'static str, kind: Kind, default: Option<&'static str>, abou
 const SOCKET: &str = "/run/dlrun/dlrund.sock";
 
 /// All settings of dlrun, in the order of the documentation.
-pub const KEYS: [Key; 22] = [
+pub const KEYS: [Key; 25] = [
     key("state_dir", Kind::Path, None, "records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)"),
     key("scheduler.kind", Kind::Word(&SchedulerKind::WORDS), Some("auto"), "who takes jobs that do not say"),
     key(
@@ -109,6 +109,19 @@ pub const KEYS: [Key; 22] = [
         Kind::Path,
         None,
         "where environments are kept; must be seen by the nodes (STATE_DIR/python)",
+    ),
+    key(
+        "images.dir",
+        Kind::Path,
+        None,
+        "where images are pulled and built to; must be seen by the nodes (STATE_DIR/images)",
+    ),
+    key("images.build_dir", Kind::Path, None, "where builds unpack, several GB (TMPDIR, else /tmp)"),
+    key(
+        "images.runtime",
+        Kind::Path,
+        None,
+        "apptainer or singularity, here and on the nodes (the first of PATH)",
     ),
     key("node.dlrun", Kind::Path, None, "dlrun on the compute nodes (the one that submits)"),
     key("monitor.interval_ms", Kind::Number(100, 60_000), Some("1000"), "time between two samples"),

@@ -151,6 +151,24 @@ impl Settings {
         self.values.path("python.env_dir").map_or_else(|| self.state_dir.join("python"), Path::to_owned)
     }
 
+    /// Where images are pulled and built to.
+    #[must_use]
+    pub fn image_dir(&self) -> PathBuf {
+        self.values.path("images.dir").map_or_else(|| self.state_dir.join("images"), Path::to_owned)
+    }
+
+    /// Where builds unpack, where that is said.
+    #[must_use]
+    pub fn build_dir(&self) -> Option<&Path> {
+        self.values.path("images.build_dir")
+    }
+
+    /// The container runtime, where it is not to be looked for.
+    #[must_use]
+    pub fn container_runtime(&self) -> Option<&Path> {
+        self.values.path("images.runtime")
+    }
+
     /// dlrun on the compute nodes, where it is not the one that submits.
     #[must_use]
     pub fn node_dlrun(&self) -> Option<&Path> {

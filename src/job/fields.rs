@@ -61,6 +61,11 @@ impl<'a> Fields<'a> {
         self.table.get(key).is_some_and(|value| value.get_ref().is_array())
     }
 
+    /// Says whether the key holds text.
+    pub(crate) fn is_text(&self, key: &str) -> bool {
+        self.table.get(key).is_some_and(|value| value.get_ref().is_str())
+    }
+
     /// Reports a fault.
     pub(crate) fn problem(&mut self, problem: Problem) {
         self.problems.push(problem);
@@ -191,6 +196,43 @@ impl<'a> Fields<'a> {
         let items: Vec<_> = list.iter().enumerate().map(item).collect();
         let items: Option<Vec<_>> = items.into_iter().collect();
         Some(Located { value: items?, span: value.span() })
+    }
+
+    /// A list whose items are texts or tables; `of_table` gives `None` where it has reported what is wrong.
+    pub(crate) fn texts_or_tables<T>(
+        &mut self,
+        key: &'static str,
+        of_text: impl Fn(&str) -> Result<T, String>,
+        of_table: impl Fn(&mut Fields<'_>) -> Option<Result<T, String>>,
+    ) -> Vec<Located<T>> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let Some(list) = value.get_ref().as_array() else {
+            self.wrong_type(key, value, "a list");
+            return Vec::new();
+        };
+        let mut items = Vec::new();
+        for (at, item) in list.iter().enumerate() {
+            let name = format!("{key}[{at}]");
+            let read = match item.get_ref().as_table() {
+                Some(table) => {
+                    let mut fields =
+                        Fields::new(format!("{}{name}.", self.prefix), table, &[], &mut *self.problems);
+                    let read = of_table(&mut fields);
+                    fields.finish();
+                    read
+                }
+                None => self.text_of(&name, item).map(|text| of_text(&text.value)),
+            };
+            match read {
+                Some(Ok(value)) => items.push(Located { value, span: item.span() }),
+                Some(Err(why)) => {
+                    let message = format!("`{}{name}`: {why}", self.prefix);
+                    self.problem(Problem::at(item.span(), message));
+                }
+                None => {}
+            }
+        }
+        items
     }
 
     /// A list of lists of texts.

@@ -6,10 +6,9 @@ use toml::de::DeTable;
 
 use super::fields::{Fields, LaterKeys};
 use super::id::name_problem;
+use super::image::read_image;
 use super::resources::read_resources;
-use super::sections::{
-    read_build, read_framework, read_image, read_python, read_storage, read_timing, read_workload,
-};
+use super::sections::{read_build, read_framework, read_python, read_storage, read_timing, read_workload};
 use super::spec::{
     Command, EnvVar, Inherit, JobSpec, Launcher, Located, Run, SchedulerKind, SchedulerSection,
 };
@@ -353,8 +352,7 @@ mod tests {
     #[test]
     fn keys_of_later_versions_are_refused_by_name() {
         for (line, name) in [
-            ("image.bind = [\"/a\"]", "`image.bind`"),
-            ("framework.provenance = \"pip\"", "`framework.provenance`"),
+            ("framework.explore = 0.1", "`framework.explore`"),
             ("resources.nodes = { min = 1, max = 4 }", "`resources.nodes = { .. }`"),
         ] {
             let fault = fault_of(line);

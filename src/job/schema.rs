@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::array::MAX_ELEMENTS;
 use super::depend::DependencyKind;
+use super::image::{BuildMode, GpuMode};
 use super::mail::MailEvent;
 use super::spec::{SchedulerKind, StorageClass};
 
@@ -273,12 +274,52 @@ fn scheduler() -> Keys {
 }
 
 fn image() -> Keys {
-    let uri = "An image by its URI, such as `docker://tensorflow/tensorflow:2.1.0`.";
+    let uri =
+        "An image by its URI, such as `docker://tensorflow/tensorflow:2.1.0`; also by an alias of the site.";
+    let line = json!({ "type": "string", "pattern": OPTION_LINE });
     vec![
         ("none", flag("Says that no container is wanted.", false)),
         ("path", path("An image file (SIF) or a sandbox directory.")),
-        ("uri", pattern(uri, "^(docker|oras|library|shub|https|http)://[^\\x00-\\x20\\x7f]+$")),
+        ("uri", pattern(uri, "^[a-z][a-z0-9+.-]*://[^\\x00-\\x20\\x7f]+$")),
+        ("bind", list("Directories and files of the node that are seen in it.", &bind())),
+        ("gpu", with_default(words("Which GPUs are passed into it.", &words_of(&GpuMode::WORDS)), "auto")),
+        ("require_gpu", flag("GPUs that do not work are a failure, not a warning.", false)),
+        (
+            "fakeroot",
+            json!({
+                "description": "Whether the run has the container's root user.",
+                "anyOf": [{ "const": "auto" }, { "type": "boolean" }], "default": "auto",
+            }),
+        ),
+        (
+            "build",
+            with_default(
+                words("Whether an image is built where none fits.", &words_of(&BuildMode::WORDS)),
+                "never",
+            ),
+        ),
+        ("cleanenv", flag("Only variables of the job, the scheduler and the GPUs are seen in it.", false)),
+        ("options", list("Further options of the runtime's `exec`, each beginning with `-`.", &line)),
     ]
+}
+
+fn bind() -> Value {
+    let text = "^([^~$:\\x00-\\x1f\\x7f][^$:\\x00-\\x1f\\x7f]*|[^~:\\x00-\\x1f\\x7f][^:\\x00-\\x1f\\x7f]*:/[^:\\x00-\\x1f\\x7f]*(:(ro|rw))?)$";
+    let table = json!({
+        "type": "object",
+        "properties": {
+            "source": { "type": "string", "pattern": "^[^~\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$" },
+            "target": { "type": "string", "pattern": "^/[^\\x00-\\x1f\\x7f]*$" },
+            "read_only": { "type": "boolean", "default": false },
+        },
+        "required": ["source", "target"],
+        "additionalProperties": false,
+    });
+    json!({ "anyOf": [{ "type": "string", "pattern": text }, table] })
+}
+
+fn words_of<T: Copy>(words: &[(&'static str, T)]) -> Vec<&'static str> {
+    words.iter().map(|(word, _)| *word).collect()
 }
 
 fn python() -> Keys {
@@ -295,6 +336,10 @@ fn framework() -> Keys {
                 "A version such as `2.1`, or a range such as `>=2.1, <3`.",
                 "^ *[A-Za-z0-9.<>=!~*,+-][A-Za-z0-9.<>=!~*,+ -]*$",
             ),
+        ),
+        (
+            "provenance",
+            with_default(words("Where the image got it from.", &["hub", "pip", "source", "any"]), "any"),
         ),
         ("compiler", pattern("Graph compiler, such as `xla`, `inductor`, `glow`; `none`; or `auto`.", word)),
     ]

@@ -1,4 +1,4 @@
-//! The smaller tables of the job file: `[image]`, `[python]`, `[framework]`, `[storage]`, `[build]`, `[workload]`,
+//! The smaller tables of the job file: `[python]`, `[framework]`, `[storage]`, `[build]`, `[workload]`,
 //! `[timing]`.
 
 use std::path::PathBuf;
@@ -7,42 +7,12 @@ use toml::de::DeTable;
 
 use super::fields::{Fields, LaterKeys};
 use super::file::path;
-use super::spec::{Build, Framework, Image, Located, StorageClass, TimingPattern, Workload};
+use super::spec::{Build, Framework, Located, Provenance, StorageClass, TimingPattern, Workload};
 use crate::diagnostic::Problem;
 
-const CONTAINERS: &str = "the image catalogue and the finer flags of containers come later";
 const MODEL: &str = "it comes with the performance model";
 
-const LATER_IMAGE: LaterKeys = &[
-    ("bind", CONTAINERS),
-    ("gpu", CONTAINERS),
-    ("require_gpu", CONTAINERS),
-    ("fakeroot", CONTAINERS),
-    ("build", CONTAINERS),
-];
-const LATER_FRAMEWORK: LaterKeys = &[("provenance", CONTAINERS), ("explore", MODEL)];
-
-pub(super) fn read_image(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Image {
-    let mut fields = Fields::new("image.", table, LATER_IMAGE, problems);
-    let none = fields.boolean("none").unwrap_or(false);
-    let path = path(&mut fields, "path");
-    let uri = fields.parsed("uri", |text| {
-        let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
-        let known = ["docker", "oras", "library", "shub", "https", "http"].contains(&scheme);
-        match text.chars().find(|c| c.is_whitespace() || c.is_control()) {
-            None if known && !rest.is_empty() => Ok(text.to_owned()),
-            _ => {
-                Err(format!("{text:?} is no URI of an image; write \"docker://tensorflow/tensorflow:2.1.0\""))
-            }
-        }
-    });
-    let named = [none, path.is_some(), uri.is_some()].into_iter().filter(|named| *named).count();
-    if named > 1 {
-        fields.problem(Problem::of_file("`image.path`, `image.uri` and `image.none` exclude each other"));
-    }
-    fields.finish();
-    Image { none, path, uri }
-}
+const LATER_FRAMEWORK: LaterKeys = &[("explore", MODEL)];
 
 /// Names that stand in conditions of rules and in records.
 fn word(text: &str) -> Result<String, String> {
@@ -66,9 +36,12 @@ pub(super) fn read_framework(table: &DeTable<'_>, problems: &mut Vec<Problem>) -
         }
     });
     let compiler = fields.parsed("compiler", word).map(|compiler| compiler.value);
+    let words = Provenance::WORDS.map(|(word, provenance)| (word, Some(provenance)));
+    let words = [&words[..], &[("any", None)]].concat();
+    let provenance = fields.word("provenance", &words, &[]).and_then(|provenance| provenance.value);
     fields.finish();
     let version = version.map(|version| version.value);
-    Framework { name, version, compiler: compiler.filter(|compiler| compiler != "auto") }
+    Framework { name, version, compiler: compiler.filter(|compiler| compiler != "auto"), provenance }
 }
 
 pub(super) fn read_storage(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<StorageClass> {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::array::ArraySpec;
 use super::begin::Begin;
 use super::depend::Dependency;
+use super::image::Image;
 use super::mail::Mail;
 use crate::units::{Bytes, Walltime};
 
@@ -227,17 +228,6 @@ pub struct SchedulerSection {
     pub arguments: Vec<Located<String>>,
 }
 
-/// `[image]`: the container.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Image {
-    /// True when `none = true` says that no container is wanted.
-    pub none: bool,
-    /// An image file, relative to the job file's directory.
-    pub path: Option<Located<PathBuf>>,
-    /// An image by its URI, such as `docker://tensorflow/tensorflow:2.1.0`.
-    pub uri: Option<Located<String>>,
-}
-
 /// `[framework]`: what the training is written with. Rules of the site go by it, and it is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Framework {
@@ -247,6 +237,37 @@ pub struct Framework {
     pub version: Option<String>,
     /// Graph compiler: `none`, `xla`, `inductor`, ...; `None` also for `auto`.
     pub compiler: Option<String>,
+    /// Where the image got it from; `None` also for `any`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
+}
+
+/// Where an image got its framework from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Provenance {
+    /// The image is that of a hub.
+    Hub,
+    /// Installed from the package index.
+    Pip,
+    /// Compiled from source.
+    Source,
+}
+
+impl Provenance {
+    /// The words of the job file and of the catalogue.
+    pub const WORDS: [(&'static str, Self); 3] =
+        [("hub", Self::Hub), ("pip", Self::Pip), ("source", Self::Source)];
+
+    /// The word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hub => "hub",
+            Self::Pip => "pip",
+            Self::Source => "source",
+        }
+    }
 }
 
 impl Framework {

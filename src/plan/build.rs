@@ -5,9 +5,10 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
+use super::PlannedBuild;
 use super::resolve::{Resolver, text};
-use super::{PlannedBuild, PlannedImage};
 use crate::diagnostic::Problem;
+use crate::flags::Container;
 
 /// How a source is had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl Source {
 impl Resolver<'_> {
     /// Where the source comes from and where it is built: a directory of the state directory that all runs share which
     /// build the same.
-    pub(super) fn build(&mut self, image: Option<&PlannedImage>, modules: &[String]) -> Option<PlannedBuild> {
+    pub(super) fn build(&mut self, image: Option<&Container>, modules: &[String]) -> Option<PlannedBuild> {
         let build = self.spec.build.as_ref()?;
         let span = build.source.span.clone();
         let kind = match Source::of(&build.source.value) {

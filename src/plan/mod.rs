@@ -26,6 +26,7 @@ pub use shown::describe;
 
 use serde::{Deserialize, Serialize};
 
+use crate::flags::Container;
 use crate::job::{
     ArraySpec, Begin, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail, RunId,
     SchedulerKind, StorageClass, TimingPattern, Workload,
@@ -116,15 +117,6 @@ pub struct PlannedDependency {
     pub job_ids: Vec<JobId>,
 }
 
-/// The container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlannedImage {
-    /// An absolute path or a URI.
-    pub source: String,
-    /// Whether NVIDIA GPUs are passed into it (`--nv`).
-    pub nv: bool,
-}
-
 /// The storage that was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedStorage {
@@ -188,7 +180,7 @@ pub struct Plan {
     pub inherit: Option<Inherit>,
     /// The container; `None`: the command runs without one.
     #[serde(default)]
-    pub image: Option<PlannedImage>,
+    pub image: Option<Container>,
     /// What the training is written with.
     #[serde(default)]
     pub framework: Framework,

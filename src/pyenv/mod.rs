@@ -17,12 +17,10 @@
 mod failure;
 mod inspect;
 mod interpreter;
-mod lock;
 mod prepare;
 mod requirements;
 
 pub use failure::PyenvError;
 pub use inspect::{EnvFacts, inspect};
 pub use interpreter::interpreter;
-pub use lock::Owner;
 pub use prepare::{Progress, prepare};

@@ -8,11 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::command::{CommandError, Tool};
 use crate::diagnostic::printable;
+use crate::lock::{self, Owner, Patience};
 
 use super::failure::PyenvError;
 use super::inspect::{EnvFacts, FORMAT, MARKER, Marker, is_unchanged, whole};
 use super::interpreter::without_python_settings;
-use super::lock::{self, Owner, Patience};
 
 /// How far the making is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,8 @@ fn prepare_patiently(
     let root = facts.dir.parent().unwrap_or(Path::new("/"));
     private_dirs().create(root).map_err(PyenvError::write(root))?;
     let (path, log) = (beside(&facts.dir, "lock"), beside(&facts.dir, "log"));
-    let lock = lock::acquire(&path, &log, patience, |owner| progress(Progress::Waiting(owner)))?;
+    let lock = lock::acquire(&path, &log, patience, |owner| progress(Progress::Waiting(owner)))
+        .map_err(PyenvError::write(&path))?;
     if whole(&facts.dir, &facts.hash).is_some() {
         return Ok(ready());
     }

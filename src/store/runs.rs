@@ -237,7 +237,12 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         nodes: row.get(10)?,
         array: text(row, 26)?.and_then(|text| ArraySpec::parse(&text).ok()),
         parts: from_json(row, 27)?.unwrap_or_default(),
-        framework: Framework { name: text(row, 28)?, version: text(row, 29)?, compiler: text(row, 30)? },
+        framework: Framework {
+            name: text(row, 28)?,
+            version: text(row, 29)?,
+            compiler: text(row, 30)?,
+            provenance: None,
+        },
         storage: text(row, 31)?.zip(text(row, 32)?.and_then(|word| storage_class(&word))),
         workload: Workload {
             model: row.get(11)?,

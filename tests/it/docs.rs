@@ -59,7 +59,8 @@ fn code_spans(page: &str) -> Vec<&str> {
 
 /// The literals of the job file's reader that are keys or words of the format: all in small letters.
 fn words_of_the_reader() -> BTreeSet<String> {
-    let files = ["file", "resources", "sections", "mail"].map(|file| read(&format!("src/job/{file}.rs")));
+    let files =
+        ["file", "image", "resources", "sections", "mail"].map(|file| read(&format!("src/job/{file}.rs")));
     let before_tests = |source: &String| source.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
     let code: String = files.iter().map(before_tests).collect();
     let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));

@@ -49,6 +49,7 @@ fn sweep() -> (RunRecord, Status, Vec<Element>) {
         name: Some("pytorch".to_owned()),
         version: Some("2.1".to_owned()),
         compiler: Some("inductor".to_owned()),
+        provenance: None,
     };
     record.storage = Some(("scratch".to_owned(), StorageClass::Ssd));
     let ended = |element, exit, state| {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{pbs, quoted};
+use crate::flags;
 use crate::job::{Launcher, SchedulerKind};
 use crate::launch;
 use crate::plan::Plan;
@@ -10,9 +11,13 @@ use crate::scheduler::slurm;
 
 pub(super) fn command(script: &mut String, plan: &Plan) {
     if let Some(image) = &plan.image {
-        script.push_str(RUNTIME);
-        let nv = if image.nv { " --nv" } else { "" };
-        let _ = writeln!(script, "dlrun_container=(\"$dlrun_runtime\" exec{nv} {})", quoted(&image.source));
+        match &image.runtime {
+            Some(runtime) => {
+                let _ = writeln!(script, "\ndlrun_runtime={}", quoted(runtime));
+            }
+            None => script.push_str(RUNTIME),
+        }
+        let _ = writeln!(script, "dlrun_container=(\"$dlrun_runtime\" {})", words(&flags::bare(image)));
     }
     let container = if plan.image.is_some() { "\"${dlrun_container[@]}\"" } else { "" };
     if plan.scheduler.is_pbs() {

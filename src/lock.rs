@@ -1,10 +1,10 @@
-//! Lets one process at a time make an environment.
+//! Lets one process at a time make something that lies beside a lock file: a Python environment, an image.
 //!
 //! A `flock` on a file that stays: the kernel ends it with its owner, however that dies, so nothing has to be guessed
 //! or taken over. On NFS it is passed to the server since Linux 2.6.12 (`flock(2)`), so it holds between login nodes;
 //! where the file system has no locks, or has them for one node only (Lustre mounted without `flock`, or with
-//! `localflock`), two may make the same environment at once. That costs time and space and nothing else, since each
-//! making has a directory of its own. An exclusively created file would hold everywhere, but whether its owner on
+//! `localflock`), two may make the same at once. That costs time and space and nothing else, since each making
+//! has a place of its own. An exclusively created file would hold everywhere, but whether its owner on
 //! another node still lives cannot be told.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -15,9 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::errno::Errno;
 
-use super::failure::PyenvError;
-
-/// Who is making an environment.
+/// Who is making it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// Process id.
@@ -28,42 +26,46 @@ pub struct Owner {
 
 /// How long to wait.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub struct Patience {
     /// Between two looks.
-    pub(super) step: Duration,
+    pub step: Duration,
     /// While the owner gives no sign of life. A client of NFS that crashed may hold its locks until it is back.
-    pub(super) silence: Duration,
+    pub silence: Duration,
 }
 
 impl Patience {
-    pub(super) const USUAL: Self =
-        Self { step: Duration::from_millis(250), silence: Duration::from_secs(1800) };
+    /// For what takes minutes.
+    pub const USUAL: Self = Self { step: Duration::from_millis(250), silence: Duration::from_secs(1800) };
 }
 
-/// The right to make an environment; it ends when this is dropped.
+/// The right to make it; it ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub struct Lock {
     /// `None` where there are no locks, or the owner is silent.
     file: Option<File>,
 }
 
 impl Lock {
-    /// Whether nobody else makes the same environment.
-    pub(super) fn is_exclusive(&self) -> bool {
+    /// Whether nobody else makes the same.
+    #[must_use]
+    pub fn is_exclusive(&self) -> bool {
         self.file.is_some()
     }
 }
 
 /// Waits for the lock on `path`. `on_wait` hears of each owner once; `log` is what a living owner writes to.
-pub(super) fn acquire(
+///
+/// # Errors
+/// When `path` cannot be made or locked for another reason than that somebody has it.
+pub fn acquire(
     path: &Path,
     log: &Path,
     patience: Patience,
     mut on_wait: impl FnMut(Option<Owner>),
-) -> Result<Lock, PyenvError> {
+) -> std::io::Result<Lock> {
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let mut file = options.open(path).map_err(PyenvError::write(path))?;
+    let mut file = options.open(path)?;
     let mut told = None;
     let (mut sign, mut heard) = (sign_of_life(log), Instant::now());
     loop {
@@ -78,7 +80,7 @@ pub(super) fn acquire(
                 tracing::warn!(path = %path.display(), %error, "the file system has no locks");
                 return Ok(Lock { file: None });
             }
-            Err(TryLockError::Error(source)) => return Err(PyenvError::write(path)(source)),
+            Err(TryLockError::Error(source)) => return Err(source),
         }
         let owner = read_owner(&mut file);
         if told.as_ref() != Some(&owner) {

@@ -1,0 +1,137 @@
+//! One image, as it is described and as it was found.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Origin, Owner};
+use crate::job::Provenance;
+
+/// Where an image is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A file (SIF) or a sandbox directory, absolute.
+    Path(PathBuf),
+    /// A URI, aliases not yet replaced.
+    Uri(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => write!(f, "{}", path.display()),
+            Self::Uri(uri) => f.write_str(uri),
+        }
+    }
+}
+
+/// What an image's framework computes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Accelerator {
+    /// CPUs alone.
+    #[default]
+    None,
+    /// NVIDIA's GPUs.
+    Nvidia,
+    /// AMD's GPUs.
+    Amd,
+}
+
+impl Accelerator {
+    /// The words of the catalogue.
+    pub const WORDS: [(&'static str, Self); 3] =
+        [("none", Self::None), ("nvidia", Self::Nvidia), ("amd", Self::Amd)];
+
+    /// The word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Nvidia => "nvidia",
+            Self::Amd => "amd",
+        }
+    }
+}
+
+/// An image of the catalogue: `[[image]]`. What is `None` or empty is not said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, unique in the catalogue: letters, digits and `._+-`.
+    pub name: String,
+    /// Where it is.
+    pub place: Place,
+    /// `tensorflow`, `pytorch`, `keras`, `mxnet`, `jax`, ..., in small letters.
+    pub framework: String,
+    /// The framework's version, such as `2.4.1`.
+    pub version: String,
+    /// Where it got the framework from.
+    pub provenance: Option<Provenance>,
+    /// As `uname -m` has it: `x86_64`, `aarch64`, `ppc64le`. Default of the file: `x86_64`.
+    pub arch: String,
+    /// The least processor that its code runs on: `x86-64-v3`, or archspec's name such as `skylake_avx512`.
+    pub microarch: Option<String>,
+    /// What its framework computes on.
+    pub accelerator: Accelerator,
+    /// CUDA's version in the image, such as `12.4`.
+    pub cuda: Option<String>,
+    /// ROCm's version in the image.
+    pub rocm: Option<String>,
+    /// Graph compilers that it has: `xla`, `inductor`, `ngraph`, `glow`.
+    pub compilers: Vec<String>,
+    /// Python's version.
+    pub python: Option<String>,
+    /// The MPI in it and its version: `openmpi 4.1`, `mpich 4.0`.
+    pub mpi: Option<String>,
+    /// `sha256:` and 64 hexadecimal digits of the SIF file; of a URI, the hub's own digest.
+    pub digest: Option<String>,
+    /// The recipe that it was built from.
+    pub recipe: Option<String>,
+    /// Whether it runs with `--fakeroot` only.
+    pub needs_fakeroot: bool,
+    /// Whose file describes it.
+    pub owner: Owner,
+    /// Where it is described.
+    pub origin: Origin,
+    /// What the latest check found.
+    pub check: Option<Check>,
+}
+
+/// What dlrun found when it ran an image: `[[check]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// The entry's name.
+    pub image: String,
+    /// When, in Unix milliseconds UTC.
+    pub at_ms: u64,
+    /// Where.
+    pub host: String,
+    /// The runtime that ran it: `apptainer 1.4.5`.
+    pub runtime: String,
+    /// Length of the file in bytes, by which a later change is seen; `None` for a sandbox or a URI.
+    #[serde(default)]
+    pub size_bytes: Option<u64>,
+    /// Its modification time, in Unix milliseconds.
+    #[serde(default)]
+    pub modified_ms: Option<u64>,
+    /// `sha256:..` of the file, where it was computed.
+    #[serde(default)]
+    pub digest: Option<String>,
+    /// What is wrong; empty: it is as it is described.
+    #[serde(default)]
+    pub problems: Vec<String>,
+    /// Versions that were found, by name: `python`, `pytorch`, `cuda`, `numpy`, ...
+    #[serde(default)]
+    pub versions: BTreeMap<String, String>,
+    /// Graph compilers that compiled something.
+    #[serde(default)]
+    pub compilers: Vec<String>,
+    /// GPUs that the framework saw; `None`: it was not tried, since the node has none.
+    #[serde(default)]
+    pub gpus: Option<u32>,
+    /// The MPI library's binary interface: `libmpi.so.40` (Open MPI), `libmpi.so.12` (MPICH's).
+    #[serde(default)]
+    pub mpi_abi: Option<String>,
+}

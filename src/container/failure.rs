@@ -1,0 +1,49 @@
+//! What goes wrong with containers.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::command::CommandError;
+
+/// Why something about a container cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub enum ContainerError {
+    /// There is no runtime.
+    #[error("neither apptainer nor singularity is found")]
+    NoRuntime,
+    /// The runtime does not run.
+    #[error("{} does not work", .command.display())]
+    Runtime {
+        /// Its command.
+        command: PathBuf,
+        /// Why.
+        #[source]
+        source: CommandError,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is no image that the runtime reads.
+    #[error("{} is no image: {why}", .path.display())]
+    NotAnImage {
+        /// The file.
+        path: PathBuf,
+        /// What it lacks.
+        why: String,
+    },
+}

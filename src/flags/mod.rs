@@ -1,0 +1,72 @@
+//! Which flags a container gets: facts of a node in, words of the runtime with their reasons out. Pure.
+//!
+//! The same rules serve twice: `submit` previews with what it knows, and on the node `dlrun exec` decides with what is
+//! there.
+
+mod bare;
+mod container;
+mod node;
+mod runtime;
+
+pub use bare::bare;
+pub use container::Container;
+pub use node::{GpuFacts, Namespaces, NodeFacts, SubIds};
+pub use runtime::{Product, Runtime, Version};
+
+/// A flag, or a variable of the runtime, and why it is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// The flag, such as `--nv`; or what was left out, such as `no --nv`.
+    pub flag: String,
+    /// Why.
+    pub why: String,
+}
+
+/// How a command is started in a container.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Invocation {
+    /// The runtime's words up to and with the image; the command follows.
+    pub argv: Vec<String>,
+    /// Variables of the runtime's environment: `APPTAINERENV_X` and its like. They hold values that may be secret, so they
+    /// never stand on the command line, which everybody on the node can read.
+    pub sets: Vec<(String, String)>,
+    /// Variables to take out of the runtime's environment.
+    pub removals: Vec<String>,
+    /// What was decided, in the order of the words.
+    pub reasons: Vec<Reason>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+    /// Why no GPU works in the container although the job was given some.
+    pub gpu_missing: Option<String>,
+}
+
+/// A container that must not be started.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// `image.require_gpu`, and there is no usable driver.
+    #[error("the job was given GPUs and `image.require_gpu` is true, but {why}")]
+    NoGpu {
+        /// What is missing.
+        why: String,
+    },
+    /// A bind source that is not there.
+    #[error("the bind source {path} is not there on this node")]
+    NoSource {
+        /// The path, with its variables replaced.
+        path: String,
+    },
+    /// A variable in a bind source that is not set here.
+    #[error("the bind source {source_text} names ${variable}, which is not set on this node")]
+    NoVariable {
+        /// As the job file has it.
+        source_text: String,
+        /// The variable.
+        variable: String,
+    },
+    /// What this runtime cannot do, or not here.
+    #[error("{what}")]
+    Unsupported {
+        /// In words, with the runtime's version.
+        what: String,
+    },
+}

@@ -1,0 +1,312 @@
+//! `[image]`: the container that the command runs in.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use toml::de::DeTable;
+
+use super::fields::Fields;
+use super::file::path;
+use super::spec::Located;
+use crate::diagnostic::Problem;
+
+/// Which GPUs are passed into the container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuMode {
+    /// Those that the job was given, whoever made them.
+    #[default]
+    Auto,
+    /// NVIDIA's (`--nv`).
+    Nvidia,
+    /// AMD's (`--rocm`).
+    Amd,
+    /// None.
+    None,
+}
+
+impl GpuMode {
+    /// The words of the job file.
+    pub const WORDS: [(&'static str, Self); 4] =
+        [("auto", Self::Auto), ("nvidia", Self::Nvidia), ("amd", Self::Amd), ("none", Self::None)];
+}
+
+/// Whether the run has the container's root user (`--fakeroot`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Fakeroot {
+    /// Where the catalogue says that the image needs it.
+    #[default]
+    Auto,
+    /// Always.
+    Yes,
+    /// Never.
+    No,
+}
+
+/// What happens where no image of the catalogue fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum BuildMode {
+    /// An error.
+    #[default]
+    Never,
+    /// One is built from its recipe, and the run waits for it.
+    Auto,
+}
+
+impl BuildMode {
+    /// The words of the job file.
+    pub const WORDS: [(&'static str, Self); 2] = [("never", Self::Never), ("auto", Self::Auto)];
+}
+
+/// A directory or file of the node that is seen in the container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    /// On the node; a `$NAME` in it stands for a variable of the job, so it is known on the node only.
+    pub source: String,
+    /// In the container, absolute.
+    pub target: String,
+    /// Whether the container may only read it.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+impl Bind {
+    /// Reads `SOURCE`, `SOURCE:TARGET` or `SOURCE:TARGET:ro`. A path that holds a colon is written as a table instead.
+    ///
+    /// # Errors
+    /// With what is wrong, for people.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut parts = text.split(':');
+        let source = parts.next().unwrap_or_default();
+        let target = parts.next().unwrap_or(source);
+        let read_only = match parts.next() {
+            None | Some("rw") => false,
+            Some("ro") => true,
+            Some(word) => return Err(format!("`{word}` is neither `ro` nor `rw`; {TABLE_FORM}")),
+        };
+        if parts.next().is_some() {
+            return Err(format!("{text:?} has more than three parts; {TABLE_FORM}"));
+        }
+        Self::new(source, target, read_only)
+    }
+
+    fn new(source: &str, target: &str, read_only: bool) -> Result<Self, String> {
+        let bind = Self { source: source.to_owned(), target: target.to_owned(), read_only };
+        match [("source", source), ("target", target)]
+            .into_iter()
+            .find_map(|(what, path)| path_fault(path).map(|fault| format!("the {what} {path:?} {fault}")))
+        {
+            Some(fault) => Err(fault),
+            None if bind.has_variable() && target == source => {
+                Err(format!("{source:?} needs a target, such as \"{source}:/scratch\""))
+            }
+            None if !target.starts_with('/') && target != source => {
+                Err(format!("the target {target:?} must be absolute"))
+            }
+            None => Ok(bind),
+        }
+    }
+
+    /// Whether the source is known on the node only.
+    #[must_use]
+    pub fn has_variable(&self) -> bool {
+        self.source.contains('$')
+    }
+}
+
+const TABLE_FORM: &str =
+    "a path with a colon is written { source = \"/a:b\", target = \"/data\", read_only = true }";
+
+fn path_fault(path: &str) -> Option<&'static str> {
+    match path {
+        "" => Some("is empty"),
+        _ if path.chars().any(char::is_control) => Some("holds a control character"),
+        _ if path.starts_with('~') => {
+            Some("begins with `~`, which no shell reads here; write the directory out")
+        }
+        _ if path.len() > 4096 => Some("is longer than 4096 bytes"),
+        _ => None,
+    }
+}
+
+/// `[image]`: the container.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Image {
+    /// True when `none = true` says that no container is wanted.
+    pub none: bool,
+    /// An image file, relative to the job file's directory.
+    pub path: Option<Located<PathBuf>>,
+    /// An image by its URI, such as `docker://tensorflow/tensorflow:2.1.0`.
+    pub uri: Option<Located<String>>,
+    /// Directories and files of the node that are seen in it. Sources are relative to the job file's directory.
+    pub bind: Vec<Located<Bind>>,
+    /// Which GPUs are passed into it.
+    pub gpu: GpuMode,
+    /// True: GPUs that the job was given and that do not work are a failure, not a warning.
+    pub require_gpu: bool,
+    /// Whether the run has the container's root user.
+    pub fakeroot: Fakeroot,
+    /// What happens where no image fits.
+    pub build: BuildMode,
+    /// True: of the node's variables only those of the job, of the scheduler and of the GPUs are seen in it.
+    pub cleanenv: bool,
+    /// Further options of the runtime's `exec`.
+    pub options: Vec<Located<String>>,
+}
+
+pub(super) fn read_image(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Image {
+    let mut fields = Fields::new("image.", table, &[], problems);
+    let image = Image {
+        none: fields.boolean("none").unwrap_or(false),
+        path: path(&mut fields, "path"),
+        uri: fields.parsed("uri", read_uri),
+        bind: read_binds(&mut fields),
+        gpu: fields.word("gpu", &GpuMode::WORDS, &[]).map(|mode| mode.value).unwrap_or_default(),
+        require_gpu: fields.boolean("require_gpu").unwrap_or(false),
+        fakeroot: read_fakeroot(&mut fields),
+        build: fields.word("build", &BuildMode::WORDS, &[]).map(|mode| mode.value).unwrap_or_default(),
+        cleanenv: fields.boolean("cleanenv").unwrap_or(false),
+        options: read_options(&mut fields),
+    };
+    let named = [image.none, image.path.is_some(), image.uri.is_some()];
+    if named.into_iter().filter(|named| *named).count() > 1 {
+        fields.problem(Problem::of_file("`image.path`, `image.uri` and `image.none` exclude each other"));
+    }
+    fields.finish();
+    image
+}
+
+fn read_uri(text: &str) -> Result<String, String> {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_lowercase())
+        && scheme.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+.-".contains(c));
+    match text.chars().find(|c| c.is_whitespace() || c.is_control()) {
+        None if is_scheme && !rest.is_empty() => Ok(text.to_owned()),
+        _ => Err(format!("{text:?} is no URI of an image; write \"docker://tensorflow/tensorflow:2.1.0\"")),
+    }
+}
+
+/// `"auto"`, `true` or `false`.
+fn read_fakeroot(fields: &mut Fields<'_>) -> Fakeroot {
+    if fields.is_text("fakeroot") {
+        fields.word("fakeroot", &[("auto", Fakeroot::Auto)], &[]);
+        return Fakeroot::Auto;
+    }
+    match fields.boolean("fakeroot") {
+        Some(true) => Fakeroot::Yes,
+        Some(false) => Fakeroot::No,
+        None => Fakeroot::Auto,
+    }
+}
+
+fn read_binds(fields: &mut Fields<'_>) -> Vec<Located<Bind>> {
+    fields.texts_or_tables("bind", Bind::parse, |fields| {
+        let (source, target) = (fields.text("source"), fields.text("target"));
+        let read_only = fields.boolean("read_only").unwrap_or(false);
+        if let Some(part) = ["source", "target"].into_iter().find(|part| !fields.holds(part)) {
+            return Some(Err(format!("`{part}` is missing")));
+        }
+        Some(Bind::new(&source?.value, &target?.value, read_only))
+    })
+}
+
+/// Options that dlrun gives itself, by the key that they belong to.
+const OWN_OPTIONS: [(&str, &str); 17] = [
+    ("--nv", "image.gpu"),
+    ("--rocm", "image.gpu"),
+    ("--nvccli", "image.gpu"),
+    ("--no-nv", "image.gpu"),
+    ("--no-rocm", "image.gpu"),
+    ("--fakeroot", "image.fakeroot"),
+    ("-f", "image.fakeroot"),
+    ("--bind", "image.bind"),
+    ("-B", "image.bind"),
+    ("--mount", "image.bind"),
+    ("--cleanenv", "image.cleanenv"),
+    ("-e", "image.cleanenv"),
+    ("--env", "run.env"),
+    ("--env-file", "run.env_file"),
+    ("--pwd", "run.workdir"),
+    ("--cwd", "run.workdir"),
+    ("--no-eval", "run.env"),
+];
+
+fn read_options(fields: &mut Fields<'_>) -> Vec<Located<String>> {
+    let options = fields.texts("options").map(|options| options.value).unwrap_or_default();
+    for option in &options {
+        let name = option.value.split('=').next().unwrap_or_default();
+        let problem = match OWN_OPTIONS.iter().find(|(own, _)| *own == name) {
+            Some((_, key)) => format!("`image.options`: `{name}` is dlrun's own; the key is `{key}`"),
+            None if !option.value.starts_with('-') || option.value.trim_start_matches('-').is_empty() => {
+                format!(
+                    "`image.options`: {:?} is not an option; write `--name=value` as one text",
+                    option.value
+                )
+            }
+            None if option.value.chars().any(char::is_control) => {
+                format!("`image.options`: {:?} holds a control character", option.value)
+            }
+            None => continue,
+        };
+        fields.problem(Problem::at(option.span.clone(), problem));
+    }
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::parse;
+
+    fn image(lines: &str) -> Result<Image, Vec<String>> {
+        let text = format!("[run]\ncommand = [\"true\"]\n[image]\n{lines}\n");
+        parse(&text)
+            .map(|spec| spec.image)
+            .map_err(|problems| problems.into_iter().map(|problem| problem.message).collect())
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let image = image(
+            "path = \"a.sif\"\nbind = [\"/data:/data:ro\", { source = \"/a:b,c\", target = \"/d\" }, \"$TMPDIR:/tmp\"]\n\
+             gpu = \"nvidia\"\nrequire_gpu = true\nfakeroot = true\nbuild = \"auto\"\ncleanenv = true\noptions = [\"--contain\"]",
+        )
+        .expect("it is right");
+        let binds: Vec<_> = image
+            .bind
+            .iter()
+            .map(|bind| (bind.value.source.as_str(), bind.value.target.as_str(), bind.value.read_only))
+            .collect();
+        assert_eq!(binds, [("/data", "/data", true), ("/a:b,c", "/d", false), ("$TMPDIR", "/tmp", false)]);
+        assert_eq!(
+            (image.gpu, image.fakeroot, image.build),
+            (GpuMode::Nvidia, Fakeroot::Yes, BuildMode::Auto)
+        );
+        assert!(image.require_gpu && image.cleanenv && image.options.len() == 1);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (lines, part) in [
+            ("bind = [\"/a:/b:rx\"]", "neither `ro` nor `rw`"),
+            ("bind = [\"/a:/b:ro:x\"]", "more than three parts"),
+            ("bind = [\"/a:b\"]", "must be absolute"),
+            ("bind = [\"\"]", "is empty"),
+            ("bind = [\"~/a:/b\"]", "no shell reads"),
+            ("bind = [\"$TMPDIR\"]", "needs a target"),
+            ("bind = [{ source = \"/a\" , target = \"/b\", x = 1 }]", "unknown key"),
+            ("bind = [\"/a\\nb:/c\"]", "control character"),
+            ("gpu = \"nvidea\"", "must be one of"),
+            ("fakeroot = \"yes\"", "must be one of"),
+            ("fakeroot = 1", "must be true or false"),
+            ("build = true", "must be text"),
+            ("options = [\"--nv\"]", "the key is `image.gpu`"),
+            ("options = [\"contain\"]", "is not an option"),
+        ] {
+            let faults = image(lines).expect_err(lines);
+            assert!(faults[0].contains(part), "{lines}: {faults:?}");
+        }
+    }
+}

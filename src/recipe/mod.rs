@@ -1,0 +1,1 @@
+//! Definition files of images, written from recipes for a target. Pure.
