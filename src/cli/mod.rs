@@ -30,9 +30,9 @@ mod when;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
-use args::{Cli, ConfigVerb, Verb, has_page};
+use args::{Cli, ConfigVerb, Verb, pages};
 use error::{Error, Kind};
 use output::Output;
 use session::Session;
@@ -91,6 +91,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Config(args) => match args.verb {
             ConfigVerb::Show => commands::config::run(&session(None)?),
         },
+        Verb::Image(args) => commands::image::run(&session(None)?, args),
         Verb::Completions(args) => commands::completions::run(output, args),
         Verb::Man(args) => commands::man::run(output, args),
         Verb::Exec(args) => commands::exec::run(output, args),
@@ -102,17 +103,10 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
 /// The help of every verb as one Markdown page: `docs/cli.md`.
 #[must_use]
 pub fn reference() -> String {
-    let mut root = Cli::command().term_width(100);
-    root.build();
     let mut page = String::from("# Command-line reference\n\nMade from `--help`; a test keeps it so.\n");
-    let sections = std::iter::once(&root).chain(root.get_subcommands().filter(|verb| has_page(verb)));
-    for command in sections {
-        let title = if command.get_name() == "dlrun" {
-            "dlrun".to_owned()
-        } else {
-            format!("dlrun {}", command.get_name())
-        };
-        let help = command.clone().render_long_help().to_string();
+    for mut command in pages() {
+        let title = command.get_bin_name().unwrap_or("dlrun").to_owned();
+        let help = command.render_long_help().to_string();
         let help: Vec<&str> = help.lines().map(str::trim_end).collect();
         page.push_str(&format!("\n## {title}\n\n```text\n{}\n```\n", help.join("\n").trim_end()));
     }

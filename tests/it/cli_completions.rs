@@ -7,7 +7,7 @@ fn each_shell_gets_a_script_that_knows_the_verbs() {
     let env = TestEnv::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = env.dlrun(["completions", shell]).run().code(0).text();
-        for word in ["submit", "passthrough", "state-dir"] {
+        for word in ["submit", "passthrough", "state-dir", "needs-fakeroot"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
         let result = env.dlrun(["completions", shell, "--json"]).run().code(0).result();

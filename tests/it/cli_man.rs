@@ -11,6 +11,7 @@ fn page_of_dlrun_and_of_each_verb() {
     let page = env.dlrun(["man", "submit"]).run().code(0).says("dlrun-submit").text();
     let result = env.dlrun(["man", "submit", "--json"]).run().code(0).result();
     assert_eq!((&result["page"], &result["roff"]), (&"dlrun-submit.1".into(), &page.into()));
+    let _ = env.dlrun(["man", "image", "check"]).run().code(0).says("dlrun-image-check").says("SHA");
     for verb in ["nothing", "exec-watch", "local-run", ""] {
         let error = env.dlrun(["man", verb, "--json"]).run().code(66).error();
         assert_eq!(error["kind"], "missing");
@@ -29,6 +30,7 @@ fn all_pages_are_written_into_a_directory() {
     names.sort();
     assert_eq!(names.len(), result["pages"].as_array().expect("a list").len());
     assert!(names.contains(&"dlrun.1".to_owned()) && names.contains(&"dlrun-logs.1".to_owned()), "{names:?}");
+    assert!(names.contains(&"dlrun-image-check.1".to_owned()), "{names:?}");
     assert!(!names.iter().any(|name| name.contains("watch") || name.contains("local-run")), "{names:?}");
     env.write("file", "");
     let error = env.dlrun(["man", "--dir", "file/below", "--json"]).run().code(73).error();

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use serde_json::json;
 
-use crate::cli::args::{Cli, Man, has_page};
+use crate::cli::args::{Man, pages};
 use crate::cli::error::{Error, Kind};
 use crate::cli::output::Output;
 
@@ -16,7 +16,8 @@ pub(crate) fn run(output: Output, args: &Man) -> Result<u8, Error> {
     if let Some(dir) = &args.dir {
         return write_all(output, dir, &pages);
     }
-    let wanted = args.verb.as_ref().map_or_else(|| "dlrun".to_owned(), |verb| format!("dlrun-{verb}"));
+    let wanted = std::iter::once("dlrun").chain(args.verbs.iter().map(String::as_str));
+    let wanted = wanted.collect::<Vec<_>>().join("-");
     let Some(page) = pages.iter().find(|page| page.get_name() == wanted) else {
         let error = Error::new(Kind::Missing, format!("there is no page `{wanted}`"));
         return Err(error.hinted("`dlrun --help` lists the verbs"));
@@ -24,18 +25,6 @@ pub(crate) fn run(output: Output, args: &Man) -> Result<u8, Error> {
     let text = rendered(page)?;
     output.result("man", &json!({ "page": format!("{wanted}.1"), "roff": text }), &text)?;
     Ok(0)
-}
-
-/// dlrun itself and each verb that is no internal one.
-fn pages() -> Vec<Command> {
-    let mut root = Cli::command();
-    root.build();
-    let verbs: Vec<Command> = root
-        .get_subcommands()
-        .filter(|verb| has_page(verb))
-        .map(|verb| verb.clone().name(format!("dlrun-{}", verb.get_name())))
-        .collect();
-    std::iter::once(root).chain(verbs).collect()
 }
 
 fn rendered(page: &Command) -> Result<String, Error> {

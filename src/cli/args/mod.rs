@@ -1,10 +1,14 @@
 //! The command line. Help texts, man pages, completions and `docs/cli.md` all come from here.
 
+mod image;
+mod make;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
+pub(crate) use self::image::{ImageArgs, ImageVerb};
 use crate::job::{ArraySpec, SchedulerKind};
 
 /// Plans, submits, watches and records neural-network training runs on Slurm, Torque, OpenPBS and single machines.
@@ -63,6 +67,8 @@ pub(crate) enum Verb {
     Explain(Explain),
     /// Show the settings
     Config(ConfigArgs),
+    /// The images that jobs run in
+    Image(ImageArgs),
     /// Print the completion script of a shell
     Completions(Completions),
     /// Print a man page, or write all of them
@@ -75,9 +81,18 @@ pub(crate) enum Verb {
     LocalRun { run_dir: PathBuf },
 }
 
-/// Verbs that have a page of their own: neither the inner ones nor `help`.
-pub(crate) fn has_page(verb: &clap::Command) -> bool {
-    !verb.is_hide_set() && verb.get_name() != "help"
+/// What has a page of its own, each named as its page is: dlrun itself, its verbs and theirs; neither inner ones nor `help`.
+pub(crate) fn pages() -> Vec<clap::Command> {
+    let mut root = <Cli as clap::CommandFactory>::command().term_width(100);
+    root.build();
+    pages_of(&root, "dlrun")
+}
+
+fn pages_of(command: &clap::Command, name: &str) -> Vec<clap::Command> {
+    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help");
+    let below = verbs.flat_map(|verb| pages_of(verb, &format!("{name}-{}", verb.get_name())));
+    let below: Vec<clap::Command> = below.collect();
+    std::iter::once(command.clone().name(name.to_owned())).chain(below).collect()
 }
 
 impl Verb {
@@ -98,6 +113,7 @@ impl Verb {
             Self::Doctor => "doctor",
             Self::Explain(_) => "explain",
             Self::Config(_) => "config",
+            Self::Image(args) => args.verb.name(),
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
             Self::Exec(_) | Self::ExecWatch => "exec",
@@ -335,8 +351,9 @@ pub(crate) struct Completions {
 
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// The verb; without one the page of dlrun itself
-    pub(crate) verb: Option<String>,
+    /// The verb, such as `submit` or `image build`; without one the page of dlrun itself
+    #[arg(value_name = "VERB", num_args = 0..=2)]
+    pub(crate) verbs: Vec<String>,
     /// Write all pages into this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,

@@ -1,0 +1,160 @@
+//! `dlrun image`: its verbs and their arguments.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand, ValueHint};
+
+use crate::catalogue::Accelerator;
+use crate::job::Provenance;
+use crate::units::Walltime;
+
+#[derive(Debug, Args)]
+pub(crate) struct ImageArgs {
+    #[command(subcommand)]
+    pub(crate) verb: ImageVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImageVerb {
+    /// List the images of the catalogue
+    List(ImageList),
+    /// Tell all that is known of an image
+    Show(ImageShow),
+    /// Run images and tell whether they are as they are described
+    #[command(long_about = CHECK)]
+    Check(ImageCheck),
+    /// Add an image to the catalogue
+    #[command(long_about = ADD)]
+    Add(Box<ImageAdd>),
+}
+
+impl ImageVerb {
+    /// The words of the command line, for the JSON envelope.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::List(_) => "image list",
+            Self::Show(_) => "image show",
+            Self::Check(_) => "image check",
+            Self::Add(_) => "image add",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImageList {
+    /// Only images of this framework
+    #[arg(long, value_name = "FRAMEWORK")]
+    pub(crate) framework: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImageShow {
+    /// Its name in the catalogue
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+const CHECK: &str = "Run images and tell whether they are as they are described
+
+A small program in the image looks for Python, imports the framework, compiles something with each graph compiler, asks for GPUs \
+where this machine has some, and loads the MPI library. It has no network and nothing of yours: neither home directory nor \
+environment. What it finds is kept beside the catalogue, where a plan reads it. Exit code 65: an image is not as described; 66: \
+it is missing; 69: it could not be tried here.";
+
+#[derive(Debug, Args)]
+pub(crate) struct ImageCheck {
+    /// Names in the catalogue; or image files, of which nothing is kept
+    #[arg(value_name = "IMAGE", required_unless_present = "all", value_hint = ValueHint::AnyPath)]
+    pub(crate) images: Vec<String>,
+    /// All images of the catalogue that are files here
+    #[arg(long, conflicts_with = "images")]
+    pub(crate) all: bool,
+    /// Compute the files' SHA-256 too, and hold it against the catalogue
+    #[arg(long)]
+    pub(crate) digest: bool,
+    /// How long an image may take
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = patience)]
+    pub(crate) timeout: Walltime,
+    /// Keep what was found in the site's catalogue, not in yours
+    #[arg(long)]
+    pub(crate) site: bool,
+}
+
+fn patience(text: &str) -> Result<Walltime, String> {
+    let time = Walltime::parse(text).map_err(|error| error.to_string())?;
+    if time.0 <= 24 * 3600 { Ok(time) } else { Err("it is at most 24h".to_owned()) }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImageAdd {
+    /// An image file, a sandbox directory, or a URI that the runtime fetches for each job
+    #[arg(value_name = "PATH|URI", value_hint = ValueHint::AnyPath)]
+    pub(crate) image: String,
+    /// Its name in the catalogue; default: of framework, version, compilers and GPU
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) claims: Claims,
+    /// Do not run it
+    #[arg(long, help_heading = "Options")]
+    pub(crate) no_check: bool,
+    /// Take the place of an image of that name, and take one in that is not as described
+    #[arg(long, help_heading = "Options")]
+    pub(crate) force: bool,
+    /// Describe it in the site's catalogue, for all users
+    #[arg(long, help_heading = "Options")]
+    pub(crate) site: bool,
+}
+
+const ADD: &str = "Add an image to the catalogue
+
+What the image is, its labels say where dlrun built it; options say the rest, and win. The image is run once, as by \
+`dlrun image check`, and taken in where it is as described. Its SHA-256 is computed. Nothing is copied.";
+
+/// One of a table's words.
+pub(super) fn word<T: Copy + Send + Sync + 'static, const N: usize>(
+    words: &'static [(&'static str, T); N],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(words.iter().map(|(word, _)| *word)).try_map(move |said| {
+        let found = words.iter().find(|(word, _)| *word == said);
+        found.map(|(_, value)| *value).ok_or("it is none of the words")
+    })
+}
+
+/// What is said of an image. What is left out is taken from the labels in it.
+#[derive(Debug, Args, Default)]
+#[command(next_help_heading = "What the image is; default: what its labels say")]
+pub(crate) struct Claims {
+    /// tensorflow, pytorch, keras, mxnet, jax, ...
+    #[arg(long, value_name = "FRAMEWORK")]
+    pub(crate) framework: Option<String>,
+    /// The framework's version
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) version: Option<String>,
+    /// Where it got the framework from
+    #[arg(long, value_name = "FROM", value_parser = word(&Provenance::WORDS))]
+    pub(crate) provenance: Option<Provenance>,
+    /// What the framework computes on
+    #[arg(long, value_name = "KIND", value_parser = word(&Accelerator::WORDS))]
+    pub(crate) gpu: Option<Accelerator>,
+    /// CUDA's version in the image
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) cuda: Option<String>,
+    /// ROCm's version in the image
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) rocm: Option<String>,
+    /// A graph compiler that it has: xla, inductor, ...; may be given more than once
+    #[arg(long = "compiler", value_name = "COMPILER", value_delimiter = ',')]
+    pub(crate) compilers: Vec<String>,
+    /// The least processor that its code runs on: x86-64-v3, or archspec's name such as skylake_avx512
+    #[arg(long, value_name = "NAME")]
+    pub(crate) microarch: Option<String>,
+    /// The MPI in it and its version, such as "openmpi 4.1"
+    #[arg(long, value_name = "MPI")]
+    pub(crate) mpi: Option<String>,
+    /// Its content; of a file it is held against the file
+    #[arg(long, value_name = "sha256:HEX")]
+    pub(crate) digest: Option<String>,
+    /// It runs with --fakeroot only
+    #[arg(long)]
+    pub(crate) needs_fakeroot: bool,
+}
