@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Origin, Owner};
-use crate::job::Provenance;
+use crate::job::{Provenance, read_uri};
 
 /// Where an image is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +16,22 @@ pub enum Place {
     Path(PathBuf),
     /// A URI, aliases not yet replaced.
     Uri(String),
+}
+
+impl Place {
+    /// Reads an absolute path, or a URI such as `docker://tensorflow/tensorflow:2.1.0`.
+    ///
+    /// # Errors
+    /// With what is wrong, for people.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            _ if text.contains("://") => read_uri(text).map(Self::Uri),
+            _ if text.chars().any(char::is_control) => Err(format!("{text:?} holds a control character")),
+            _ if text.len() > 4096 => Err("a path is not longer than 4096 bytes".to_owned()),
+            _ if text.starts_with('/') => Ok(Self::Path(PathBuf::from(text))),
+            _ => Err(format!("{text:?} is neither an absolute path nor a URI")),
+        }
+    }
 }
 
 impl fmt::Display for Place {
@@ -59,7 +75,7 @@ impl Accelerator {
 /// An image of the catalogue: `[[image]]`. What is `None` or empty is not said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, unique in the catalogue: letters, digits and `._+-`.
+    /// Its name, unique in the catalogue: see [`super::name_problem`].
     pub name: String,
     /// Where it is.
     pub place: Place,
@@ -97,6 +113,71 @@ pub struct Entry {
     pub origin: Origin,
     /// What the latest check found.
     pub check: Option<Check>,
+    /// What is there of its file.
+    pub file: FileState,
+}
+
+impl Entry {
+    /// An image of which nothing further is said.
+    #[must_use]
+    pub fn new(
+        name: &str,
+        place: Place,
+        framework: &str,
+        version: &str,
+        owner: Owner,
+        origin: Origin,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            place,
+            framework: framework.to_owned(),
+            version: version.to_owned(),
+            provenance: None,
+            arch: "x86_64".to_owned(),
+            microarch: None,
+            accelerator: Accelerator::None,
+            cuda: None,
+            rocm: None,
+            compilers: Vec::new(),
+            python: None,
+            mpi: None,
+            digest: None,
+            recipe: None,
+            needs_fakeroot: false,
+            owner,
+            origin,
+            check: None,
+            file: FileState::NotLooked,
+        }
+    }
+
+    /// Says whether the file was written anew since its check, so that the check tells of another file. `None`: there is
+    /// no check, or nothing to hold it against.
+    #[must_use]
+    pub fn changed_since_check(&self) -> Option<bool> {
+        let FileState::There { size_bytes, modified_ms } = &self.file else { return None };
+        let check = self.check.as_ref()?;
+        let (size, modified) = (check.size_bytes?, check.modified_ms?);
+        Some(size_bytes.is_some_and(|found| found != size) || *modified_ms != modified)
+    }
+}
+
+/// What was found at an image's place. Only who may look at files sets it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum FileState {
+    /// Nobody looked, as for a URI.
+    #[default]
+    NotLooked,
+    /// It cannot be used; why.
+    Missing(String),
+    /// It is there.
+    There {
+        /// Length of the file in bytes; `None` for a sandbox.
+        size_bytes: Option<u64>,
+        /// Modification time, in Unix milliseconds.
+        modified_ms: u64,
+    },
 }
 
 /// What dlrun found when it ran an image: `[[check]]`.

@@ -2,6 +2,10 @@
 
 mod failure;
 mod find;
+mod shelf;
 
 pub use failure::ContainerError;
 pub use find::find_runtime;
+pub use shelf::{
+    CatalogueDirs, CatalogueError, MAX_SHELF_BYTES, MAX_SHELF_FILES, file_state, look, read_catalogue,
+};

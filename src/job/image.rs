@@ -178,7 +178,8 @@ pub(super) fn read_image(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Im
     image
 }
 
-fn read_uri(text: &str) -> Result<String, String> {
+/// The URI of an image, as it is written.
+pub(crate) fn read_uri(text: &str) -> Result<String, String> {
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_lowercase())
         && scheme.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+.-".contains(c));

@@ -23,10 +23,12 @@ pub(crate) use fields::Fields;
 pub use file::{MAX_JOB_FILE_BYTES, parse};
 pub(crate) use file::{option_lines, read_env, read_modules};
 pub use id::{JobId, RunId, RunIdError, name_problem};
+pub(crate) use image::read_uri;
 pub use image::{Bind, BuildMode, Fakeroot, GpuMode, Image};
 pub use mail::{Mail, MailEvent, address_problem};
 pub use resources::RESOURCE_KEYS;
 pub(crate) use resources::option_text;
+pub(crate) use sections::word;
 pub use spec::{
     Asked, Build, Command, EnvVar, Framework, Inherit, JobSpec, Launcher, Located, NodeCount, Provenance,
     Resources, Run, SchedulerKind, SchedulerSection, StorageClass, TimingPattern, Workload,

@@ -14,8 +14,8 @@ const MODEL: &str = "it comes with the performance model";
 
 const LATER_FRAMEWORK: LaterKeys = &[("explore", MODEL)];
 
-/// Names that stand in conditions of rules and in records.
-fn word(text: &str) -> Result<String, String> {
+/// Names that stand in conditions of rules, in records and in the catalogue.
+pub(crate) fn word(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     if text.is_empty() || text.len() > 100 || !text.chars().all(allowed) {
         return Err(format!("{text:?} is no name (letters, digits and `. _ + -`)"));
