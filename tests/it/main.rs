@@ -1,5 +1,6 @@
 //! The integration tests, one binary.
 
+mod apptainer_real;
 mod arrays;
 mod bad_input;
 mod binaries;

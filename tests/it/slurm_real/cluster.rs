@@ -17,7 +17,8 @@ const COMMAND_SECONDS: &str = "150";
 /// The node that a test lets die: jobs of the others keep off it.
 pub(crate) const MORTAL_NODE: &str = "n4";
 
-fn wanted(name: &str) -> String {
+/// A variable that `tests/run` sets for the tests that need more than Cargo.
+pub(crate) fn wanted(name: &str) -> String {
     std::env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| {
         panic!("{name} is not set. These tests need a cluster: `tests/run` starts one and sets it")
     })
@@ -74,12 +75,19 @@ impl User {
         Self::named(&wanted("DLRUN_TEST_USER"))
     }
 
-    /// Any user of this machine.
+    /// Any user of this machine, at the cluster.
     pub(crate) fn named(name: &str) -> Self {
+        let mut user = Self::without_cluster(name);
+        user.set("SLURM_CONF", &conf().to_string_lossy());
+        user
+    }
+
+    /// Any user of this machine, who knows no cluster: what that one submits runs here.
+    pub(crate) fn without_cluster(name: &str) -> Self {
         assert!(nix::unistd::geteuid().is_root(), "only root may act as `{name}`; run as root");
-        let account = Account::from_name(name)
-            .expect("the user database can be read")
-            .unwrap_or_else(|| panic!("there is no user `{name}`; tests/cluster up makes one"));
+        let account = Account::from_name(name).expect("the user database can be read").unwrap_or_else(|| {
+            panic!("there is no user `{name}`; tests/cluster and tests/apptainer make one")
+        });
         // Slurm's jobs have no private /tmp here, and nodes share this machine: any directory is common to all.
         let home =
             tempfile::Builder::new().prefix("dlrun-real-").tempdir_in("/var/tmp").expect("a directory");
@@ -94,14 +102,12 @@ impl User {
             chown(path, Some(account.uid.as_raw()), Some(account.gid.as_raw())).expect("we are root");
         }
         let home_text = home.path().to_string_lossy().into_owned();
-        let conf = conf().to_string_lossy().into_owned();
         let env = [
             ("PATH", "/usr/local/bin:/usr/bin:/bin"),
             ("LANG", "C.UTF-8"),
             ("HOME", &home_text),
             ("USER", name),
             ("LOGNAME", name),
-            ("SLURM_CONF", &conf),
             // Local runs of other tests must not hold ours up.
             ("DLRUN_LOCAL__LOCK_DIR", &home_text),
             ("DLRUN_MONITOR__INTERVAL_MS", "250"),

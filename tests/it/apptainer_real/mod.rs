@@ -1,0 +1,7 @@
+//! dlrun with a real Apptainer or Singularity: what a stand-in for it would only repeat.
+//!
+//! `tests/apptainer up` installs the runtime, makes the users and the base image that these tests need, and
+//! `tests/apptainer env` tells where they are ([`place`]).
+
+mod base;
+pub(crate) mod place;
