@@ -59,6 +59,12 @@ pub enum CommandError {
         /// The limit, in seconds.
         seconds: f64,
     },
+    /// It was stopped, since we were told to.
+    #[error("`{program}` was stopped")]
+    Stopped {
+        /// As it was asked for.
+        program: String,
+    },
     /// It wrote too much and was killed.
     #[error("`{program}` wrote more than {limit_bytes} bytes and was stopped")]
     TooMuchOutput {

@@ -14,4 +14,4 @@ mod tool;
 pub use failure::{CommandError, Words};
 pub use find::{find, find_all};
 pub use spawn::{Destination, Training, TrainingCommand, spawn_companion, spawn_detached, spawn_training};
-pub use tool::{Output, Stream, Tool};
+pub use tool::{News, Output, Stream, Tool};

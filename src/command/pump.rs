@@ -20,7 +20,7 @@ use super::tool::Stream;
 /// How often the child's end is looked for while nothing comes, in milliseconds: at first, and at most.
 const IDLE_MS: (u16, u16) = (1, 100);
 
-/// How long a child may take to end after SIGTERM, and again after SIGKILL.
+/// How long a child may take to end after SIGTERM, and again after SIGKILL, unless told otherwise.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What is read at once. A pipe holds 64 KiB unless somebody enlarged it.
@@ -30,8 +30,16 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// that a grandchild that goes on writing does not keep us.
 const LAST_CHUNKS: usize = 16;
 
-/// Takes what the child wrote; `false` asks to stop it.
-pub(super) type Sink<'a> = dyn FnMut(Stream, &[u8]) -> bool + 'a;
+/// What the follower of a child hears.
+pub(super) enum Heard<'a> {
+    /// What the child wrote.
+    Bytes(Stream, &'a [u8]),
+    /// Nothing; at least so often as [`IDLE_MS`] says.
+    Tick,
+}
+
+/// Takes what is heard; `false` asks to stop the child.
+pub(super) type Sink<'a> = dyn FnMut(Heard<'_>) -> bool + 'a;
 
 /// How following a child ended.
 pub(super) enum End {
@@ -62,6 +70,7 @@ pub(super) struct Pump {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     buffer: Vec<u8>,
+    grace: Duration,
 }
 
 impl Pump {
@@ -77,7 +86,13 @@ impl Pump {
             never_block(end)?;
         }
         let buffer = vec![0; CHUNK_BYTES];
-        Ok(Self { child, reach, stdin, pending: input, written: 0, stdout, stderr, buffer })
+        Ok(Self { child, reach, stdin, pending: input, written: 0, stdout, stderr, buffer, grace: GRACE })
+    }
+
+    /// Gives the child longer to end after SIGTERM.
+    pub(super) fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
     }
 
     /// Moves bytes until the child ends, the deadline passes or the sink has had enough.
@@ -106,7 +121,7 @@ impl Pump {
                 idle_ms = (idle_ms * 2).min(IDLE_MS.1);
             }
             self.write();
-            if !self.read(sink)? {
+            if !self.read(sink)? || !sink(Heard::Tick) {
                 self.stop();
                 return Ok(End::Refused);
             }
@@ -153,14 +168,14 @@ impl Pump {
             && read_one(&mut self.stderr, &mut self.buffer, Stream::Stderr, sink)?)
     }
 
-    /// Ends the child, and its group where it leads one: SIGTERM, then SIGKILL. Never takes longer than twice
-    /// [`GRACE`].
+    /// Ends the child, and its group where it leads one: SIGTERM, then SIGKILL. Never takes longer than
+    /// twice the grace.
     fn stop(mut self) {
         self.stdin = None;
         self.signal(Signal::SIGTERM);
-        if !self.is_gone_within(GRACE) {
+        if !self.is_gone_within(self.grace) {
             self.signal(Signal::SIGKILL);
-            if !self.is_gone_within(GRACE) {
+            if !self.is_gone_within(self.grace) {
                 // It hangs in the kernel, on a file system that does not answer. It must not become a zombie later.
                 let mut child = self.child;
                 std::thread::spawn(move || child.wait());
@@ -172,7 +187,7 @@ impl Pump {
         let deadline = Instant::now() + limit;
         loop {
             // Its last words are taken, so that a full pipe does not keep it from ending.
-            let drained = self.wait_for_pipes(10, Some(deadline)).and_then(|_| self.read(&mut |_, _| true));
+            let drained = self.wait_for_pipes(10, Some(deadline)).and_then(|_| self.read(&mut |_| true));
             if drained.is_err() {
                 (self.stdout, self.stderr) = (None, None);
             }
@@ -217,7 +232,7 @@ fn read_one<R: Read>(
             *source = None;
             Ok(true)
         }
-        Ok(count) => Ok(sink(stream, &buffer[..count])),
+        Ok(count) => Ok(sink(Heard::Bytes(stream, &buffer[..count]))),
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
             Ok(true)
         }

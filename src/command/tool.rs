@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::failure::{CommandError, Words, status_text};
 use super::find::locate;
-use super::pump::{End, Pump, Reach};
+use super::pump::{End, Heard, Pump, Reach, Sink};
 
 /// What [`Tool::run`] keeps of a program's output at most, in bytes, unless told otherwise. `sacct` prints about 10 MB
 /// for 10,000 jobs with all fields.
@@ -72,6 +72,17 @@ pub struct Tool {
     cwd: Option<PathBuf>,
     timeout: Option<Duration>,
     output_limit: usize,
+    grace: Option<Duration>,
+    ends_with_us: bool,
+}
+
+/// What [`Tool::run_lines_while`] tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum News<'a> {
+    /// A line, without its end.
+    Line(Stream, &'a str),
+    /// None; ten times a second and more often.
+    None,
 }
 
 impl Tool {
@@ -89,6 +100,8 @@ impl Tool {
             cwd: None,
             timeout: None,
             output_limit: OUTPUT_LIMIT,
+            grace: None,
+            ends_with_us: false,
         }
     }
 
@@ -169,6 +182,20 @@ impl Tool {
         self
     }
 
+    /// Gives it so long to clear up after SIGTERM before it is killed.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = Some(grace);
+        self
+    }
+
+    /// Lets the kernel send it SIGTERM when we end, however we do.
+    #[must_use]
+    pub fn ends_with_us(mut self) -> Self {
+        self.ends_with_us = true;
+        self
+    }
+
     /// Returns the program's name as errors show it.
     #[must_use]
     pub fn program(&self) -> String {
@@ -185,7 +212,8 @@ impl Tool {
     pub fn run(&self) -> Result<Output, CommandError> {
         let mut kept = (Vec::new(), Vec::new());
         let limit = self.output_limit;
-        let (status, elapsed) = self.follow(Reach::Group, &mut |stream, bytes| {
+        let (status, elapsed) = self.follow(Reach::Group, &mut |heard| {
+            let Heard::Bytes(stream, bytes) = heard else { return true };
             let fits = kept.0.len() + kept.1.len() + bytes.len() <= limit;
             match stream {
                 _ if !fits => {}
@@ -205,31 +233,60 @@ impl Tool {
     /// # Errors
     /// As [`Tool::run`], without `TooMuchOutput`: only the end of each stream is kept.
     pub fn run_lines(&self, mut on_line: impl FnMut(Stream, &str)) -> Result<Output, CommandError> {
-        let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
-        let (status, elapsed) = self.follow(Reach::Child, &mut |stream, bytes| {
-            let lines = if stream == Stream::Stdout { &mut stdout } else { &mut stderr };
-            lines.feed(bytes, &mut |line| on_line(stream, line));
+        self.run_lines_while(|news| {
+            if let News::Line(stream, line) = news {
+                on_line(stream, line);
+            }
             true
-        })?;
-        let stdout = stdout.finish(&mut |line| on_line(Stream::Stdout, line));
-        let stderr = stderr.finish(&mut |line| on_line(Stream::Stderr, line));
+        })
+    }
+
+    /// [`Tool::run_lines`] that is stopped as soon as `on_news` answers `false`.
+    ///
+    /// # Errors
+    /// As [`Tool::run_lines`], and [`CommandError::Stopped`].
+    pub fn run_lines_while(&self, on_news: impl FnMut(News<'_>) -> bool) -> Result<Output, CommandError> {
+        let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
+        let mut on_news = on_news;
+        let mut goes_on = true;
+        let followed = self.follow(Reach::Child, &mut |heard| {
+            match heard {
+                Heard::Bytes(stream, bytes) => {
+                    let lines = if stream == Stream::Stdout { &mut stdout } else { &mut stderr };
+                    lines.feed(bytes, &mut |line| goes_on &= on_news(News::Line(stream, line)));
+                }
+                Heard::Tick => goes_on &= on_news(News::None),
+            }
+            goes_on
+        });
+        let (status, elapsed) = match followed {
+            Err(CommandError::TooMuchOutput { program, .. }) => {
+                return Err(CommandError::Stopped { program });
+            }
+            other => other?,
+        };
+        let mut last = |stream, line: &str| {
+            on_news(News::Line(stream, line));
+        };
+        let stdout = stdout.finish(&mut |line| last(Stream::Stdout, line));
+        let stderr = stderr.finish(&mut |line| last(Stream::Stderr, line));
         Ok(Output { status, stdout, stderr, elapsed })
     }
 
-    fn follow(
-        &self,
-        reach: Reach,
-        sink: &mut dyn FnMut(Stream, &[u8]) -> bool,
-    ) -> Result<(ExitStatus, Duration), CommandError> {
+    fn follow(&self, reach: Reach, sink: &mut Sink<'_>) -> Result<(ExitStatus, Duration), CommandError> {
         let start = Instant::now();
         let failed = |source| CommandError::Follow { program: self.program(), source };
         let mut command = self.command()?;
         if reach == Reach::Group {
             command.process_group(0);
         }
+        if self.ends_with_us {
+            end_with_us(&mut command);
+        }
         let child = command.spawn().map_err(|source| self.refused(source))?;
         let deadline = self.timeout.and_then(|limit| start.checked_add(limit));
         let pump = Pump::new(child, reach, self.input.clone()).map_err(failed)?;
+        let pump = if let Some(grace) = self.grace { pump.with_grace(grace) } else { pump };
         let end = pump.follow(deadline, sink).map_err(failed)?;
         let elapsed = start.elapsed();
         let seconds = self.timeout.unwrap_or_default().as_secs_f64();
@@ -285,6 +342,20 @@ impl Tool {
     fn argv(&self) -> Vec<&OsString> {
         std::iter::once(&self.program).chain(&self.args).collect()
     }
+}
+
+/// The signal is bound to the thread that starts the child (`PR_SET_PDEATHSIG`, `prctl(2)`): here the one that follows it to
+/// its end.
+fn end_with_us(command: &mut Command) {
+    let parent = nix::unistd::getpid();
+    let ask = move || {
+        nix::sys::prctl::set_pdeathsig(Some(nix::sys::signal::Signal::SIGTERM))?;
+        // Whoever died before the question was asked sends nothing any more.
+        if nix::unistd::getppid() == parent { Ok(()) } else { Err(std::io::ErrorKind::Interrupted.into()) }
+    };
+    // SAFETY: runs between fork and exec, where only async-signal-safe calls are allowed: `prctl` and `getppid` are system
+    // calls, and the closure allocates nothing.
+    unsafe { command.pre_exec(ask) };
 }
 
 fn text_of(bytes: Vec<u8>) -> String {
@@ -489,6 +560,41 @@ mod tests {
         assert_eq!(bytes, 200_000_003);
         assert!(longest <= 2 * LINE_BYTES, "{longest}");
         assert!(output.stdout.len() <= TAIL_BYTES && output.stdout.ends_with("\nend\n"));
+    }
+
+    #[test]
+    fn lines_stop_when_told_and_the_child_may_clear_up() {
+        let dir = tempfile::tempdir().expect("temp");
+        let script =
+            "echo $$ > leader; trap 'sleep 2.5; echo done > cleared; exit 1' TERM; echo up; sleep 60 & wait";
+        let (mut up, start) = (false, Instant::now());
+        let tool = shell(script).current_dir(dir.path()).grace(Duration::from_secs(20));
+        let error = tool.run_lines_while(|news| {
+            up |= news == News::Line(Stream::Stdout, "up");
+            !(up && news == News::None)
+        });
+        assert!(matches!(error, Err(CommandError::Stopped { .. })), "{error:?}");
+        assert!(dir.path().join("cleared").exists() && is_reaped(dir.path()));
+        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn child_ends_with_the_thread_that_follows_it() {
+        let dir = tempfile::tempdir().expect("temp");
+        let path = dir.path().to_owned();
+        // The thread that starts the child ends while the child lives: as a dlrun does that is killed.
+        let pid = std::thread::spawn(move || {
+            let tool = shell("exec sleep 600").current_dir(path);
+            let mut command = tool.command().expect("sh");
+            end_with_us(&mut command);
+            command.spawn().expect("sh").id().to_string()
+        });
+        let pid = pid.join().expect("no panic");
+        let start = Instant::now();
+        while lives(&pid) {
+            assert!(start.elapsed() < Duration::from_secs(10), "{pid} lives on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     #[test]
