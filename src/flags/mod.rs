@@ -4,12 +4,23 @@
 //! there.
 
 mod bare;
+mod binds;
+mod choose;
 mod container;
+mod draft;
+mod environment;
+pub mod fakeroot;
+mod features;
+mod gpu;
+mod literal;
 mod node;
+mod root_fs;
 mod runtime;
 
 pub use bare::bare;
+pub use choose::{Surroundings, choose};
 pub use container::Container;
+pub use features::{Evaluation, Feature, Features};
 pub use node::{GpuFacts, Namespaces, NodeFacts, SubIds};
 pub use runtime::{Product, Runtime, Version};
 
@@ -68,5 +79,7 @@ pub enum Refusal {
     Unsupported {
         /// In words, with the runtime's version.
         what: String,
+        /// What to do about it.
+        remedy: String,
     },
 }
