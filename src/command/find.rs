@@ -28,6 +28,12 @@ pub fn find_all(program: &str, dirs: &[PathBuf]) -> Vec<PathBuf> {
     files
 }
 
+/// [`find`] in `dirs` alone, whatever `PATH` is.
+#[must_use]
+pub fn find_in(program: impl AsRef<OsStr>, dirs: &[PathBuf]) -> Option<PathBuf> {
+    find_along(program.as_ref(), dirs, OsStr::new(""))
+}
+
 /// [`find`] with a given value of `PATH`.
 pub(super) fn find_along(program: &OsStr, dirs: &[PathBuf], path: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {

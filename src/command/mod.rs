@@ -2,7 +2,7 @@
 //!
 //! Four ways, one for each use: [`Tool`] runs a program and reads what it says (`sbatch`, `squeue`, `pip`),
 //! [`spawn_training`] starts the user's command inside a job, [`spawn_companion`] the watcher beside it, and
-//! [`spawn_detached`] a background process of ours. It knows no program by name and never logs the values of environment
+//! [`spawn_detached`] a background process of ours; [`try_unshare`] starts a process that runs nothing. It knows no program by name and never logs the values of environment
 //! variables.
 
 mod failure;
@@ -10,8 +10,10 @@ mod find;
 mod pump;
 mod spawn;
 mod tool;
+mod unshare;
 
 pub use failure::{CommandError, Words};
-pub use find::{find, find_all};
+pub use find::{find, find_all, find_in};
 pub use spawn::{Destination, Training, TrainingCommand, spawn_companion, spawn_detached, spawn_training};
 pub use tool::{News, Output, Stream, Tool};
+pub use unshare::try_unshare;

@@ -11,6 +11,12 @@ pub enum ContainerError {
     /// There is no runtime.
     #[error("neither apptainer nor singularity is found")]
     NoRuntime,
+    /// The runtime that was asked for is not there.
+    #[error("the container runtime {} is not there, or is not an executable file", .command.display())]
+    RuntimeMissing {
+        /// As it was asked for.
+        command: PathBuf,
+    },
     /// The runtime does not run.
     #[error("{} does not work", .command.display())]
     Runtime {

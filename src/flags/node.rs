@@ -52,9 +52,10 @@ pub struct Namespaces {
 /// What `--fakeroot` needs beside user namespaces.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SubIds {
-    /// Ids of this user in `/etc/subuid`; 0: none.
+    /// Length of this user's longest range in `/etc/subuid`; 0: none. The runtimes map one range, of at least 65536 ids,
+    /// and never add several up (Apptainer 1.4, `internal/pkg/fakeroot`).
     pub subuid_count: u64,
-    /// Ids of this user in `/etc/subgid`.
+    /// Length of this user's longest range in `/etc/subgid`.
     pub subgid_count: u64,
     /// `newuidmap` and `newgidmap` are found.
     pub newuidmap: bool,

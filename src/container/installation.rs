@@ -1,0 +1,95 @@
+//! Where a runtime's own files lie: its starter, its helper programs, its configuration.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::surroundings::{Surroundings, bounded_text};
+use crate::command::Tool;
+
+/// The directories of a runtime; `None` where they were not found.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Installation {
+    /// The directory whose `bin` holds the starter and what comes with the runtime: `/usr/libexec/apptainer`.
+    pub libexec: Option<PathBuf>,
+    /// The directory of `apptainer.conf` or `singularity.conf`, and of `nvliblist.conf`.
+    pub conf_dir: Option<PathBuf>,
+    /// The starter that is setuid, and that the configuration does not forbid.
+    pub setuid_starter: Option<PathBuf>,
+    /// `nvliblist.conf`, by which `--nv` knows the driver's files.
+    pub nvliblist: Option<PathBuf>,
+}
+
+/// Names of the directories, and of the configuration in them.
+const NAMES: [&str; 2] = ["apptainer", "singularity"];
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Installation {
+    /// Looks where installations lie; where that does not find the starter, the runtime is asked (`buildcfg`, 41 ms).
+    pub(super) fn look(around: &Surroundings<'_>, command: &Path) -> Self {
+        let (mut libexec, mut conf_dir) = usual_places(around, command);
+        if libexec.is_none() || conf_dir.is_none() {
+            let said = buildcfg(command);
+            libexec = libexec.or(said.0);
+            conf_dir = conf_dir.or(said.1);
+        }
+        let allowed = conf_dir.as_deref().is_none_or(allows_setuid);
+        let starter = libexec.as_ref().map(|dir| dir.join("bin/starter-suid"));
+        Self {
+            setuid_starter: starter.filter(|path| allowed && is_setuid(path)),
+            nvliblist: conf_dir.as_ref().map(|dir| dir.join("nvliblist.conf")).filter(|path| path.is_file()),
+            libexec,
+            conf_dir,
+        }
+    }
+}
+
+/// Beside the command, links followed: `PREFIX/bin/apptainer` has `PREFIX/libexec/apptainer` or, in Debian's package,
+/// `/usr/lib/x86_64-linux-gnu/apptainer`; the configuration is in `PREFIX/etc`, for `/usr` in `/etc`.
+fn usual_places(around: &Surroundings<'_>, command: &Path) -> (Option<PathBuf>, Option<PathBuf>) {
+    let Ok(command) = command.canonicalize() else { return (None, None) };
+    let Some(prefix) = command.parent().and_then(Path::parent) else { return (None, None) };
+    let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+    let dirs = ["libexec", "lib", "lib64", &multiarch].map(|dir| prefix.join(dir));
+    let libexec = dirs.iter().flat_map(|dir| NAMES.map(|name| dir.join(name)));
+    let mut libexec = libexec.filter(|dir| dir.join("bin/starter").exists());
+    let etc = if prefix == around.path("usr") { around.path("etc") } else { prefix.join("etc") };
+    let mut conf = NAMES.iter().map(|name| etc.join(name)).filter(|dir| conf_file(dir).is_some());
+    (libexec.next(), conf.next())
+}
+
+/// The runtime's settings in a directory.
+pub(super) fn conf_file(dir: &Path) -> Option<PathBuf> {
+    NAMES.iter().map(|name| dir.join(format!("{name}.conf"))).find(|path| path.is_file())
+}
+
+/// `LIBEXECDIR=/usr/lib/x86_64-linux-gnu`, `APPTAINER_CONFDIR=/etc/apptainer`.
+fn buildcfg(command: &Path) -> (Option<PathBuf>, Option<PathBuf>) {
+    let tool = Tool::new(command).arg("buildcfg").timeout(PATIENCE).output_limit(64 << 10);
+    let said = match tool.run() {
+        Ok(output) if output.status.success() => output.stdout,
+        _ => return (None, None),
+    };
+    let values: BTreeMap<&str, &str> = said.lines().filter_map(|line| line.trim().split_once('=')).collect();
+    let dir = |key: &str| values.get(key).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let libexec = dir("LIBEXECDIR").and_then(|dir| {
+        NAMES.map(|name| dir.join(name)).into_iter().find(|dir| dir.join("bin/starter").exists())
+    });
+    (libexec, dir("APPTAINER_CONFDIR").or_else(|| dir("SINGULARITY_CONFDIR")).filter(|dir| dir.is_dir()))
+}
+
+fn is_setuid(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.uid() == 0 && found.mode() & 0o4000 != 0)
+}
+
+/// `allow setuid = no` turns the starter off; the default is yes.
+fn allows_setuid(dir: &Path) -> bool {
+    let text = conf_file(dir).and_then(|path| bounded_text(&path).ok()).unwrap_or_default();
+    let settings = text.lines().filter_map(|line| line.split_once('='));
+    let mut setuid = settings.filter(|(key, _)| key.trim() == "allow setuid");
+    !setuid.any(|(_, value)| value.trim() == "no")
+}

@@ -1,0 +1,82 @@
+//! Whether this user gets a user namespace here, which a runtime needs that is not setuid.
+
+use std::io;
+
+use nix::errno::Errno;
+use nix::sched::CloneFlags;
+use serde::{Deserialize, Serialize};
+
+use super::surroundings::{Surroundings, bounded_text};
+use crate::command::try_unshare;
+
+const USER: &[CloneFlags] = &[CloneFlags::CLONE_NEWUSER];
+const USER_AND_MOUNT: &[CloneFlags] = &[CloneFlags::CLONE_NEWUSER, CloneFlags::CLONE_NEWNS];
+
+/// The kernel's switches; `None`: this kernel has no such switch.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Switches {
+    /// `user.max_user_namespaces`.
+    max: Option<u64>,
+    /// `kernel.unprivileged_userns_clone`, of Debian's kernels.
+    clone: Option<u64>,
+    /// `kernel.apparmor_restrict_unprivileged_userns`, of Ubuntu's kernels.
+    apparmor: Option<u64>,
+}
+
+impl Switches {
+    pub(super) fn read(around: &Surroundings<'_>) -> Self {
+        let number = |name: &str| around.text(&format!("/proc/sys/{name}")).ok()?.trim().parse().ok();
+        Self {
+            max: number("user/max_user_namespaces"),
+            clone: number("kernel/unprivileged_userns_clone"),
+            apparmor: number("kernel/apparmor_restrict_unprivileged_userns"),
+        }
+    }
+
+    /// The switch that forbids them.
+    fn closed(&self) -> Option<&'static str> {
+        match self {
+            Self { max: Some(0), .. } => Some("user.max_user_namespaces is 0"),
+            Self { clone: Some(0), .. } => Some("kernel.unprivileged_userns_clone is 0"),
+            Self { apparmor: Some(1), .. } => Some("kernel.apparmor_restrict_unprivileged_userns is 1"),
+            _ => None,
+        }
+    }
+}
+
+/// Tries it: a user namespace, and in it a mount namespace.
+pub(super) fn attempt() -> io::Result<()> {
+    try_unshare(USER)?;
+    try_unshare(USER_AND_MOUNT)
+}
+
+/// Why there are none; `None`: they work. What the kernel does counts; its switches only explain it.
+pub(super) fn missing(
+    around: &Surroundings<'_>,
+    switches: &Switches,
+    attempt: impl FnOnce() -> io::Result<()>,
+) -> Option<String> {
+    let error = attempt().err()?;
+    if switches.apparmor == Some(1) && has_apparmor_profile(around) {
+        return None;
+    }
+    Some(match (switches.closed(), error.raw_os_error().map(Errno::from_raw)) {
+        (Some(switch), _) => switch.to_owned(),
+        // `unshare(2)`: ENOSPC, of this user or of one of the namespaces around us.
+        (None, Some(Errno::ENOSPC)) => "the limit user.max_user_namespaces is reached".to_owned(),
+        (None, Some(Errno::EPERM | Errno::EACCES)) => {
+            "the kernel refuses them (a security module or a container around this node)".to_owned()
+        }
+        (None, Some(Errno::EINVAL)) => "this kernel has none".to_owned(),
+        (None, _) => format!("the kernel says: {error}"),
+    })
+}
+
+/// Apptainer's packages bring a profile that lets its starter make them while others may not (Apptainer 1.4,
+/// `dist/debian/apparmor-userns`). It holds for the starter and not for us, whose attempt therefore fails.
+fn has_apparmor_profile(around: &Surroundings<'_>) -> bool {
+    ["apptainer", "singularity", "singularity-ce"].iter().any(|name| {
+        let text = bounded_text(&around.path("etc/apparmor.d").join(name)).unwrap_or_default();
+        text.lines().any(|line| matches!(line.trim(), "userns," | "userns create,"))
+    })
+}
