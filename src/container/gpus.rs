@@ -71,3 +71,109 @@ fn granted_by(around: &Surroundings<'_>) -> Vec<(String, String)> {
     let set = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), value(name)?)));
     set.filter(|(name, value)| grants(name, value)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    fn put(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().expect("it has one")).expect("ours");
+        fs::write(path, text).expect("ours");
+    }
+
+    fn found(root: &Path, variables: &[(&str, &str)]) -> GpuFacts {
+        let variable = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+        };
+        look(&Surroundings { root, variable: &variable, shared_tmp: None }, false)
+    }
+
+    #[test]
+    fn devices_and_drivers_are_seen() {
+        let root = tempfile::tempdir().expect("a directory");
+        assert_eq!(found(root.path(), &[]), GpuFacts::default());
+        put(root.path(), "dev/nvidiactl", "");
+        put(root.path(), "dev/kfd", "");
+        put(
+            root.path(),
+            "proc/driver/nvidia/version",
+            "NVRM version: x 550.54.15 y\nGCC version: gcc 12.2.0\n",
+        );
+        let facts = found(root.path(), &[]);
+        assert!(facts.nvidia_device && facts.amd_device && facts.cuda_library.is_none(), "{facts:?}");
+        assert_eq!(facts.nvidia_driver.as_deref(), Some("550.54.15"));
+    }
+
+    #[test]
+    fn the_drivers_version_is_read_from_each_of_its_kinds() {
+        for (text, version) in [
+            (
+                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024",
+                "550.54.15",
+            ),
+            (
+                "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (a@b)",
+                "570.86.15",
+            ),
+            ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.82", "470.82"),
+            ("", "unknown"),
+            ("v1.x ... 3.", "unknown"),
+        ] {
+            assert_eq!(driver_version(text), version, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_what_gives_gpus_counts() {
+        let root = tempfile::tempdir().expect("a directory");
+        put(root.path(), "none", "");
+        put(root.path(), "some", "node1-gpu0\n");
+        let (none, some) = (root.path().join("none"), root.path().join("some"));
+        let (none, some) = (none.to_str().expect("text"), some.to_str().expect("text"));
+        for (name, value, grants) in [
+            ("CUDA_VISIBLE_DEVICES", "0,1", true),
+            ("CUDA_VISIBLE_DEVICES", "GPU-1234", true),
+            ("CUDA_VISIBLE_DEVICES", "", false),
+            ("CUDA_VISIBLE_DEVICES", "NoDevFiles", false),
+            ("CUDA_VISIBLE_DEVICES", "-1", false),
+            ("SLURM_JOB_GPUS", "0", true),
+            ("SLURM_STEP_GPUS", "3", true),
+            ("SLURM_GPUS_ON_NODE", "0", false),
+            ("SLURM_GPUS_ON_NODE", "2", true),
+            ("ROCR_VISIBLE_DEVICES", "0", true),
+            ("PBS_GPUFILE", none, false),
+            ("PBS_GPUFILE", some, true),
+            ("PBS_GPUFILE", "/nonexistent", false),
+            ("NVIDIA_VISIBLE_DEVICES", "all", false),
+        ] {
+            let expected = if grants { vec![(name.to_owned(), value.to_owned())] } else { Vec::new() };
+            assert_eq!(found(root.path(), &[(name, value)]).granted_by, expected, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn the_linkers_cache_is_asked_only_where_gpus_are_wanted() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().expect("a directory");
+        let path = root.path().as_os_str().to_owned();
+        let variable = |name: &str| (name == "PATH").then(|| path.clone());
+        let around = Surroundings { root: root.path(), variable: &variable, shared_tmp: None };
+        assert_eq!((look(&around, false).cuda_library, look(&around, true).cuda_library), (None, None));
+        for (line, known) in [
+            ("\tlibcuda.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libcuda.so.1", true),
+            ("\tlibcudart.so.12 (libc6,x86-64) => /lib/libcudart.so.12", false),
+            ("\tlibcuda.so (libc6,x86-64) => /lib/libcuda.so", false),
+        ] {
+            put(root.path(), "ldconfig", &format!("#!/bin/sh\n[ \"$1\" = -p ] && echo '{line}'\n"));
+            fs::set_permissions(root.path().join("ldconfig"), PermissionsExt::from_mode(0o755))
+                .expect("ours");
+            assert_eq!(look(&around, true).cuda_library, Some(known), "{line}");
+            assert_eq!(look(&around, false).cuda_library, None);
+        }
+    }
+}

@@ -93,3 +93,82 @@ fn allows_setuid(dir: &Path) -> bool {
     let mut setuid = settings.filter(|(key, _)| key.trim() == "allow setuid");
     !setuid.any(|(_, value)| value.trim() == "no")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use nix::unistd::geteuid;
+
+    use super::*;
+
+    fn put(path: &Path, text: &str, mode: u32) {
+        fs::create_dir_all(path.parent().expect("it has one")).expect("ours");
+        fs::write(path, text).expect("ours");
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+    }
+
+    fn look(root: &Path, command: &Path) -> Installation {
+        Installation::look(&Surroundings { root, variable: &|_| None, shared_tmp: None }, command)
+    }
+
+    #[test]
+    fn it_lies_beside_the_command_whatever_links_lead_there() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let root = temp.path().canonicalize().expect("it is there");
+        let prefix = root.join("opt/apptainer");
+        put(&prefix.join("bin/apptainer"), "#!/bin/sh\nexit 1\n", 0o755);
+        put(&prefix.join("libexec/apptainer/bin/starter"), "", 0o755);
+        put(&prefix.join("etc/apptainer/apptainer.conf"), "# allow setuid = no\nallow setuid = yes\n", 0o644);
+        put(&prefix.join("etc/apptainer/nvliblist.conf"), "libcuda.so\n", 0o644);
+        let link = root.join("singularity");
+        symlink(prefix.join("bin/apptainer"), &link).expect("ours");
+        let found = look(&root, &link);
+        assert_eq!(found.libexec, Some(prefix.join("libexec/apptainer")));
+        assert_eq!(found.nvliblist, Some(prefix.join("etc/apptainer/nvliblist.conf")));
+        assert_eq!(found.setuid_starter, None);
+        let starter = prefix.join("libexec/apptainer/bin/starter-suid");
+        put(&starter, "", 0o4755);
+        // Only root's counts.
+        let expected = geteuid().is_root().then(|| starter.clone());
+        assert_eq!(look(&root, &link).setuid_starter, expected);
+        put(&prefix.join("etc/apptainer/apptainer.conf"), "allow setuid = no\n", 0o644);
+        assert_eq!(look(&root, &link).setuid_starter, None);
+    }
+
+    #[test]
+    fn of_the_systems_own_the_configuration_is_in_etc() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let root = temp.path().canonicalize().expect("it is there");
+        put(&root.join("usr/bin/singularity"), "#!/bin/sh\nexit 1\n", 0o755);
+        put(&root.join("usr/lib/singularity/bin/starter"), "", 0o755);
+        put(&root.join("etc/singularity/singularity.conf"), "", 0o644);
+        let found = look(&root, &root.join("usr/bin/singularity"));
+        assert_eq!(found.libexec, Some(root.join("usr/lib/singularity")));
+        assert_eq!((found.conf_dir, found.nvliblist), (Some(root.join("etc/singularity")), None));
+    }
+
+    #[test]
+    fn a_command_that_lies_elsewhere_is_asked() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let root = temp.path().canonicalize().expect("it is there");
+        let (lib, conf) = (root.join("far/lib"), root.join("far/conf"));
+        put(&lib.join("apptainer/bin/starter"), "", 0o755);
+        put(&conf.join("apptainer.conf"), "", 0o644);
+        let script = format!(
+            "#!/bin/sh\n[ \"$1\" = buildcfg ] || exit 1\necho PACKAGE_NAME=apptainer\necho LIBEXECDIR={}\n\
+             echo APPTAINER_CONFDIR={}\n",
+            lib.display(),
+            conf.display()
+        );
+        put(&root.join("wrapper/apptainer"), &script, 0o755);
+        let found = look(&root, &root.join("wrapper/apptainer"));
+        assert_eq!((found.libexec, found.conf_dir), (Some(lib.join("apptainer")), Some(conf)));
+        put(
+            &root.join("wrapper/apptainer"),
+            "#!/bin/sh\necho LIBEXECDIR=relative\necho APPTAINER_CONFDIR=/no\n",
+            0o755,
+        );
+        assert_eq!(look(&root, &root.join("wrapper/apptainer")), Installation::default());
+    }
+}

@@ -80,3 +80,57 @@ fn has_apparmor_profile(around: &Surroundings<'_>) -> bool {
         text.lines().any(|line| matches!(line.trim(), "userns," | "userns create,"))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn judged(files: &[(&str, &str)], failure: Option<Errno>) -> Option<String> {
+        let root = tempfile::tempdir().expect("a directory");
+        for (name, text) in files {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().expect("it has one")).expect("ours");
+            fs::write(path, text).expect("ours");
+        }
+        let around = Surroundings { root: root.path(), variable: &|_| None, shared_tmp: None };
+        missing(&around, &Switches::read(&around), || failure.map_or(Ok(()), |errno| Err(errno.into())))
+    }
+
+    #[test]
+    fn what_the_kernel_does_counts_and_its_switches_explain_it() {
+        assert_eq!(judged(&[], None), None);
+        // Root may, whatever is switched off for others.
+        assert_eq!(judged(&[("proc/sys/kernel/unprivileged_userns_clone", "0\n")], None), None);
+        for (name, value) in [
+            ("user/max_user_namespaces", "0\n"),
+            ("kernel/unprivileged_userns_clone", "0\n"),
+            ("kernel/apparmor_restrict_unprivileged_userns", "1\n"),
+        ] {
+            let why = judged(&[(&format!("proc/sys/{name}"), value)], Some(Errno::EPERM));
+            assert!(why.as_ref().is_some_and(|why| why.contains(&name.replace('/', "."))), "{why:?}");
+        }
+        let open = [("proc/sys/user/max_user_namespaces", "15000\n")];
+        for (errno, part) in [
+            (Errno::ENOSPC, "is reached"),
+            (Errno::EPERM, "security module"),
+            (Errno::EINVAL, "has none"),
+            (Errno::EUSERS, "the kernel says"),
+        ] {
+            let why = judged(&open, Some(errno));
+            assert!(why.as_ref().is_some_and(|why| why.contains(part)), "{errno}: {why:?}");
+        }
+    }
+
+    #[test]
+    fn a_profile_for_the_starter_makes_up_for_apparmors_switch() {
+        let switch = ("proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n");
+        let profile = "profile apptainer /usr/libexec/apptainer/bin/starter{,-suid} flags=(unconfined) {\n  userns,\n}\n";
+        let profile = ("etc/apparmor.d/apptainer", profile);
+        let placeholder = ("etc/apparmor.d/apptainer", "profile apptainer {\n}\n");
+        assert_eq!(judged(&[switch, profile], Some(Errno::EPERM)), None);
+        assert!(judged(&[switch, placeholder], Some(Errno::EPERM)).is_some());
+        assert!(judged(&[profile], Some(Errno::EPERM)).is_some(), "the switch is not what forbids it");
+    }
+}
