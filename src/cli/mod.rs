@@ -18,6 +18,7 @@ mod refusal;
 mod schedulers;
 mod series;
 mod session;
+mod shelves;
 mod site;
 mod source;
 mod summary;

@@ -18,7 +18,7 @@ use crate::scheduler::{
     Scheduler, find::Qsubs, local::Local, openpbs::OpenPbs, slurm::Slurm, torque::Torque,
 };
 
-const SITE_DIR: &str = "/etc/dlrun";
+pub(super) const SITE_DIR: &str = "/etc/dlrun";
 /// Configuration files beyond this size are refused.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// How long the state directory may take to answer: a dead NFS server must not hold a login shell for ever.
@@ -43,7 +43,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// An XDG base directory: absolute, or it does not count (XDG Base Directory Specification 0.8).
-fn base_dir(name: &str, below_home: &str) -> Option<PathBuf> {
+pub(super) fn base_dir(name: &str, below_home: &str) -> Option<PathBuf> {
     let named = variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     named.or_else(|| Some(PathBuf::from(variable("HOME")?).join(below_home)))
 }
