@@ -10,7 +10,8 @@ const LEVEL_1: &[&[&str]] = &[
     &["job"],
     &["config", "convert"],
     &["record"],
-    &["protocol", "timing", "launch", "site", "catalogue", "flags", "recipe"],
+    &["protocol", "timing", "launch", "site", "catalogue", "flags"],
+    &["recipe"],
     &["plan"],
 ];
 /// Level 2 holds one outside thing each; none knows another.
