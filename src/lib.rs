@@ -14,6 +14,7 @@ pub mod diagnostic;
 pub mod filesystem;
 pub mod lock;
 pub mod logging;
+pub mod private;
 pub mod units;
 
 // Level 1: plain data and pure functions.

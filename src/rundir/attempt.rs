@@ -1,8 +1,11 @@
 //! One attempt: the batch shell's marks and the nodes' directories.
 
-use super::file::{Dir, RunDirError};
+use std::error::Error;
+
+use super::failure::RunDirError;
 use super::node::{NodeDir, parse_node_dir};
 use crate::job::RunId;
+use crate::private::PrivateDir;
 use crate::record::{MeasureKey, Missing, Outcome, Sentinel};
 
 /// The largest mark that is read, in bytes. The batch shell writes about 150.
@@ -50,20 +53,20 @@ pub struct Reading {
 }
 
 impl Reading {
-    pub(super) fn unreadable(attempt: Attempt, error: &RunDirError) -> Self {
+    pub(super) fn unreadable(attempt: Attempt, error: &dyn Error) -> Self {
         let notes = vec![note(&attempt.dir_name(), error)];
         Self { attempt: Some(attempt), outcome: Outcome::default(), notes }
     }
 
     /// The marks alone.
-    pub(super) fn marks(dir: &Dir, attempt: Attempt) -> Self {
+    pub(super) fn marks(dir: &PrivateDir, attempt: Attempt) -> Self {
         let mut notes = Vec::new();
         let start = sentinel(dir, "start.json", &mut notes);
         let end = sentinel(dir, "end.json", &mut notes);
         Self { attempt: Some(attempt), outcome: Outcome { start, end, ..Outcome::default() }, notes }
     }
 
-    pub(super) fn of(dir: &Dir, run_id: &RunId, attempt: Attempt) -> Self {
+    pub(super) fn of(dir: &PrivateDir, run_id: &RunId, attempt: Attempt) -> Self {
         let mut reading = Self::marks(dir, attempt);
         for (node, step) in node_dirs(dir, &mut reading.notes) {
             let Attempt { element, attempt } = attempt;
@@ -79,7 +82,7 @@ impl Reading {
     }
 }
 
-fn node_dirs(dir: &Dir, notes: &mut Vec<Missing>) -> Vec<(String, u32)> {
+fn node_dirs(dir: &PrivateDir, notes: &mut Vec<Missing>) -> Vec<(String, u32)> {
     let names = dir.names().unwrap_or_else(|error| {
         notes.push(note("nodes", &error));
         Vec::new()
@@ -90,8 +93,8 @@ fn node_dirs(dir: &Dir, notes: &mut Vec<Missing>) -> Vec<(String, u32)> {
 }
 
 /// Reads a mark. The batch shell writes it with `printf` and no care: it may be half there, empty, or nonsense.
-fn sentinel(dir: &Dir, name: &str, notes: &mut Vec<Missing>) -> Option<Sentinel> {
-    let read = dir.read(name, MAX_SENTINEL).and_then(|bytes| {
+fn sentinel(dir: &PrivateDir, name: &str, notes: &mut Vec<Missing>) -> Option<Sentinel> {
+    let read = dir.read(name, MAX_SENTINEL).map_err(RunDirError::from).and_then(|bytes| {
         let path = dir.path().join(name);
         serde_json::from_slice(&bytes).map_err(|source| RunDirError::Damaged { path, source })
     });
@@ -105,7 +108,7 @@ fn sentinel(dir: &Dir, name: &str, notes: &mut Vec<Missing>) -> Option<Sentinel>
     }
 }
 
-fn note(what: &str, error: &RunDirError) -> Missing {
+fn note(what: &str, error: &dyn Error) -> Missing {
     Missing { what: what.to_owned(), why: crate::diagnostic::chain(error).join(": ") }
 }
 

@@ -16,7 +16,7 @@
 //! directory is followed. Nothing is known here of the index, of schedulers or of clocks.
 
 mod attempt;
-mod file;
+mod failure;
 mod fit;
 mod node;
 mod place;
@@ -27,7 +27,7 @@ mod time;
 mod words;
 
 pub use attempt::{Attempt, Reading};
-pub use file::RunDirError;
+pub use failure::RunDirError;
 pub use fit::fitted;
 pub use node::{MAX_NODE_NAME, MAX_RECORD, MAX_SEGMENT, NodeDir, node_name_problem};
 pub use run::{MAX_RUN_FILE, RunDir};

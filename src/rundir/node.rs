@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use super::attempt::{Attempt, plain_number};
-use super::file::{Dir, RunDirError};
+use super::failure::RunDirError;
 use super::fit;
 use super::run::read_versioned;
 use crate::job::RunId;
+use crate::private::PrivateDir;
 use crate::record::{MeasureKey, NodeRecord, NodeState};
 
 const RECORD_FILE: &str = "record.json";
@@ -44,18 +45,18 @@ pub(super) fn parse_node_dir(name: &str) -> Option<(String, u32)> {
 #[derive(Debug)]
 pub struct NodeDir {
     key: MeasureKey,
-    dir: Dir,
+    dir: PrivateDir,
 }
 
 impl NodeDir {
-    pub(super) fn open(attempt_dir: &Dir, key: &MeasureKey) -> Result<Self, RunDirError> {
+    pub(super) fn open(attempt_dir: &PrivateDir, key: &MeasureKey) -> Result<Self, RunDirError> {
         check_name(&key.node)?;
         let dir = attempt_dir.open_dir(&format!("{}.{}", key.node, key.step))?;
         Ok(Self { key: key.clone(), dir })
     }
 
     pub(super) fn win(
-        attempt_dir: &Dir,
+        attempt_dir: &PrivateDir,
         run_id: &RunId,
         attempt: Attempt,
         node: &str,
@@ -97,7 +98,7 @@ impl NodeDir {
             return Err(RunDirError::TooLarge { path: self.path().join(RECORD_FILE), limit: MAX_RECORD });
         };
         self.dir.replace(RECORD_FILE, &bytes)?;
-        if record.state == NodeState::Running { Ok(()) } else { self.dir.sync() }
+        if record.state == NodeState::Running { Ok(()) } else { Ok(self.dir.sync()?) }
     }
 
     /// Reads `record.json`.
@@ -126,7 +127,7 @@ impl NodeDir {
         if bytes.len() > MAX_SEGMENT {
             return Err(RunDirError::TooLarge { path: self.path().join(name), limit: MAX_SEGMENT });
         }
-        self.dir.replace(&name, bytes)
+        Ok(self.dir.replace(&name, bytes)?)
     }
 
     /// Reads the bytes of segment `seq`, for [`crate::record::decode_segment`].
@@ -134,7 +135,7 @@ impl NodeDir {
     /// # Errors
     /// [`RunDirError::Open`], [`RunDirError::Read`], [`RunDirError::TooLarge`].
     pub fn read_segment(&self, seq: u32) -> Result<Vec<u8>, RunDirError> {
-        self.dir.read(&segment_name(seq), MAX_SEGMENT)
+        Ok(self.dir.read(&segment_name(seq), MAX_SEGMENT)?)
     }
 
     /// The segments that lie here, ascending.

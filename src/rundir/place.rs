@@ -3,14 +3,14 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::geteuid;
 use sha2::{Digest, Sha256};
 
-use super::file::{Dir, RunDirError};
+use super::failure::RunDirError;
 use crate::filesystem::{FileSystem, Kind};
+use crate::private::PrivateDir;
 
 /// The path of the index of `state`; `shared_tmp` is a local directory that everybody may write to.
-pub(super) fn index_path(state: &Dir, shared_tmp: &Path) -> Result<PathBuf, RunDirError> {
+pub(super) fn index_path(state: &PrivateDir, shared_tmp: &Path) -> Result<PathBuf, RunDirError> {
     let found = FileSystem::of(state.fd());
     let found = found.map_err(|source| RunDirError::Open { path: state.path().to_owned(), source })?;
     // What is not known is taken for a network's.
@@ -22,16 +22,17 @@ pub(super) fn index_path(state: &Dir, shared_tmp: &Path) -> Result<PathBuf, RunD
 
 /// One user may have several state directories, and an index holds the runs of one: its name comes from the path.
 fn local_index_path(state: &Path, shared_tmp: &Path) -> Result<PathBuf, RunDirError> {
-    let private = shared_tmp.join(format!("dlrun-{}", geteuid()));
-    Dir::create_private_in_shared(&private)?;
+    let private = PrivateDir::of_user(shared_tmp)?;
     let digest = Sha256::digest(state.as_os_str().as_bytes());
     let name: String = digest[..6].iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(private.join(format!("dlrun-{name}.db")))
+    Ok(private.path().join(format!("dlrun-{name}.db")))
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use nix::unistd::geteuid;
 
     use super::*;
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::attempt::{Attempt, Reading};
-use super::file::{Dir, RunDirError};
+use super::failure::RunDirError;
 use super::node::NodeDir;
 use super::words::{self, Words};
 use crate::job::{ArraySpec, RunId};
+use crate::private::PrivateDir;
 use crate::record::{MeasureKey, QueueEntry, RunRecord};
 
 const RUN_FILE: &str = "run.json";
@@ -18,11 +19,11 @@ pub const MAX_RUN_FILE: usize = 1 << 20;
 #[derive(Debug)]
 pub struct RunDir {
     run_id: RunId,
-    dir: Dir,
+    dir: PrivateDir,
 }
 
 impl RunDir {
-    pub(super) fn new(run_id: RunId, dir: Dir) -> Self {
+    pub(super) fn new(run_id: RunId, dir: PrivateDir) -> Self {
         Self { run_id, dir }
     }
 
@@ -45,11 +46,11 @@ impl RunDir {
     /// [`RunDirError::Write`]; the former content is kept.
     pub fn write_run(&self, record: &RunRecord) -> Result<(), RunDirError> {
         let bytes = serde_json::to_vec_pretty(record).expect("a run record has no keys but text");
-        self.dir.replace(RUN_FILE, &bytes)
+        Ok(self.dir.replace(RUN_FILE, &bytes)?)
     }
 
     pub(super) fn sync(&self) -> Result<(), RunDirError> {
-        self.dir.sync()
+        Ok(self.dir.sync()?)
     }
 
     /// Reads `run.json`.

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-use super::file::{Dir, RunDirError};
+use super::failure::RunDirError;
 use crate::job::SchedulerKind;
+use crate::private::PrivateDir;
 
 const SITE: &str = "site";
 /// The largest file, in bytes. Nodes that are alike are one entry, so that large sites take some tens of kilobytes.
@@ -15,7 +16,7 @@ const MAX_SITE: usize = 4 << 20;
 /// # Errors
 /// [`RunDirError::is_missing`] where nothing is, and the reasons for which a state directory is refused.
 pub fn read_site(state: &Path, scheduler: SchedulerKind) -> Result<Vec<u8>, RunDirError> {
-    Dir::open_private(state)?.open_dir(SITE)?.read(&name(scheduler), MAX_SITE)
+    Ok(PrivateDir::open(state)?.open_dir(SITE)?.read(&name(scheduler), MAX_SITE)?)
 }
 
 /// Keeps `bytes` in the state directory at `state`, which must be there.
@@ -23,7 +24,7 @@ pub fn read_site(state: &Path, scheduler: SchedulerKind) -> Result<Vec<u8>, RunD
 /// # Errors
 /// [`RunDirError::is_missing`] where there is no state directory, [`RunDirError::Create`], [`RunDirError::Write`].
 pub fn write_site(state: &Path, scheduler: SchedulerKind, bytes: &[u8]) -> Result<(), RunDirError> {
-    Dir::open_private(state)?.ensure_dir(SITE)?.replace(&name(scheduler), bytes)
+    Ok(PrivateDir::open(state)?.ensure_dir(SITE)?.replace(&name(scheduler), bytes)?)
 }
 
 fn name(scheduler: SchedulerKind) -> String {

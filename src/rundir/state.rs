@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::file::{Dir, RunDirError};
+use super::failure::RunDirError;
 use super::place;
 use super::run::RunDir;
 use crate::job::RunId;
+use crate::private::PrivateDir;
 use crate::record::RunRecord;
 
 const RUNS: &str = "runs";
@@ -14,8 +15,8 @@ const RUNS: &str = "runs";
 /// An open state directory: the caller's own, closed to others.
 #[derive(Debug)]
 pub struct StateDir {
-    state: Dir,
-    runs: Dir,
+    state: PrivateDir,
+    runs: PrivateDir,
 }
 
 impl StateDir {
@@ -25,7 +26,7 @@ impl StateDir {
     /// [`RunDirError::is_missing`] where there is none yet; [`RunDirError::ForeignOwner`] and [`RunDirError::Exposed`]
     /// where others could have written it; [`RunDirError::Open`] for the rest.
     pub fn open(path: &Path) -> Result<Self, RunDirError> {
-        let state = Dir::open_private(path)?;
+        let state = PrivateDir::open(path)?;
         let runs = state.open_dir(RUNS)?;
         Ok(Self { state, runs })
     }
@@ -35,7 +36,7 @@ impl StateDir {
     /// # Errors
     /// As [`StateDir::open`], and [`RunDirError::Create`].
     pub fn create(path: &Path) -> Result<Self, RunDirError> {
-        let state = Dir::create_private(path)?;
+        let state = PrivateDir::create(path)?;
         let runs = state.ensure_dir(RUNS)?;
         Ok(Self { state, runs })
     }

@@ -5,14 +5,15 @@ use std::time::SystemTime;
 
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::file::{Dir, RunDirError};
+use super::failure::RunDirError;
+use crate::private::PrivateDir;
 
 /// What time the file system at `state` has: that of a file made now, which is removed again.
 ///
 /// # Errors
 /// [`RunDirError::is_missing`] where there is no state directory, [`RunDirError::Write`] where no file can be made in it.
 pub fn file_time(state: &Path) -> Result<SystemTime, RunDirError> {
-    let dir = Dir::open_private(state)?;
+    let dir = PrivateDir::open(state)?;
     let failed = |source| RunDirError::Write { path: state.to_owned(), source };
     let random = getrandom::u64().map_err(|error| failed(std::io::Error::other(error)))?;
     let name = format!(".clock.{random:016x}");

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::file::{Dir, RunDirError};
+use super::failure::RunDirError;
 use crate::job::ArraySpec;
+use crate::private::PrivateDir;
 use crate::record::{Outcome, QueueEntry, cover};
 
 /// The scheduler's last word on the run's end.
@@ -35,7 +36,7 @@ pub struct Words {
 
 impl Words {
     /// Reads them; what is missing or cannot be read was not said.
-    pub(super) fn read(dir: &Dir) -> Self {
+    pub(super) fn read(dir: &PrivateDir) -> Self {
         Self {
             verdict: read(dir, VERDICT_FILE),
             verdicts: read(dir, VERDICTS_FILE).unwrap_or_default(),
@@ -68,7 +69,7 @@ impl Words {
 /// Keeps what a scheduler said of the end of a run, or of elements of its `array`, before it forgets. What is kept already
 /// is not written again.
 pub(super) fn write_verdicts(
-    dir: &Dir,
+    dir: &PrivateDir,
     array: Option<&ArraySpec>,
     said: &[QueueEntry],
 ) -> Result<(), RunDirError> {
@@ -78,7 +79,7 @@ pub(super) fn write_verdicts(
         else {
             return Ok(());
         };
-        return dir.replace(VERDICT_FILE, &json(verdict));
+        return Ok(dir.replace(VERDICT_FILE, &json(verdict))?);
     };
     let before: Vec<QueueEntry> = read(dir, VERDICTS_FILE).unwrap_or_default();
     let mut all: Vec<QueueEntry> = said.iter().filter(|said| !before.contains(said)).cloned().collect();
@@ -91,25 +92,25 @@ pub(super) fn write_verdicts(
         let still = |elements: &ArraySpec| elements.indexes().any(|index| new.binary_search(&index).is_err());
         before.elements.as_ref().is_none_or(still)
     }));
-    dir.replace(VERDICTS_FILE, &json(&all))
+    Ok(dir.replace(VERDICTS_FILE, &json(&all))?)
 }
 
 /// Notes that the end of a run, or of some of its elements, was asked for.
 pub(super) fn write_cancel(
-    dir: &Dir,
+    dir: &PrivateDir,
     asked_at_ms: u64,
     elements: Option<&ArraySpec>,
 ) -> Result<(), RunDirError> {
     let Some(elements) = elements else {
-        return dir.replace(CANCEL_FILE, asked_at_ms.to_string().as_bytes());
+        return Ok(dir.replace(CANCEL_FILE, asked_at_ms.to_string().as_bytes())?);
     };
     let mut cancels: Vec<Cancel> = read(dir, CANCELS_FILE).unwrap_or_default();
     cancels.retain(|before| before.elements != *elements);
     cancels.push(Cancel { asked_at_ms, elements: elements.clone() });
-    dir.replace(CANCELS_FILE, &json(&cancels))
+    Ok(dir.replace(CANCELS_FILE, &json(&cancels))?)
 }
 
-fn read<T: serde::de::DeserializeOwned>(dir: &Dir, name: &str) -> Option<T> {
+fn read<T: serde::de::DeserializeOwned>(dir: &PrivateDir, name: &str) -> Option<T> {
     let bytes = dir.read(name, MAX_WORDS).ok()?;
     serde_json::from_slice(&bytes).ok()
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Level 0 knows nothing of ours.
-const LEVEL_0: &[&str] = &["units", "diagnostic", "logging", "command", "clock", "filesystem", "lock"];
+const LEVEL_0: &[&str] =
+    &["units", "diagnostic", "logging", "command", "clock", "filesystem", "lock", "private"];
 /// Level 1 is data and pure functions. What stands in one list may import what stands in earlier lists.
 const LEVEL_1: &[&[&str]] = &[
     &["job"],

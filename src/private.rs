@@ -11,9 +11,9 @@ use nix::fcntl::{OFlag, open, openat, renameat};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, fstat, mkdirat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
-/// What went wrong with a file or directory of the state directory.
+/// What went wrong with a private file or directory.
 #[derive(Debug, thiserror::Error)]
-pub enum RunDirError {
+pub enum PrivateError {
     /// A file or directory could not be opened.
     #[error("cannot open `{path}`")]
     Open {
@@ -54,14 +54,6 @@ pub enum RunDirError {
         /// Why.
         source: io::Error,
     },
-    /// A run could not be removed, or not wholly.
-    #[error("cannot remove `{path}`")]
-    Remove {
-        /// The run's directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
     /// A directory of ours belongs to somebody else.
     #[error("`{path}` belongs to user id {owner}, not to {user}")]
     ForeignOwner {
@@ -88,43 +80,9 @@ pub enum RunDirError {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// A file's content is not what its name promises.
-    #[error("`{path}` is damaged")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Where the content ends to make sense.
-        source: serde_json::Error,
-    },
-    /// A file comes from a newer dlrun.
-    #[error("`{path}` has format {format}, and this dlrun knows up to {known}")]
-    NewerFormat {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        format: u32,
-        /// The newest known one.
-        known: u32,
-    },
-    /// A file speaks of another run, attempt or node than the directory it lies in.
-    #[error("`{path}` lies in the wrong directory: it belongs to {belongs_to}")]
-    Misplaced {
-        /// The file.
-        path: PathBuf,
-        /// Whose it says it is.
-        belongs_to: String,
-    },
-    /// Text that cannot name a node, as it becomes part of a path.
-    #[error("{node:?} cannot name a node: it {why}")]
-    NodeName {
-        /// The text.
-        node: String,
-        /// Why not.
-        why: String,
-    },
 }
 
-impl RunDirError {
+impl PrivateError {
     /// True when what was asked for is simply not there.
     #[must_use]
     pub fn is_missing(&self) -> bool {
@@ -179,97 +137,125 @@ fn make_for_owner(path: &Path) -> io::Result<()> {
 
 /// An open directory. All names are taken relative to it, so that a swapped parent directory changes nothing.
 #[derive(Debug)]
-pub(super) struct Dir {
+pub struct PrivateDir {
     fd: OwnedFd,
     path: PathBuf,
 }
 
-impl Dir {
+impl PrivateDir {
     /// Opens a directory that must be the caller's own and closed to others. Its path may hold links: a state directory
     /// is often one, to a larger file system.
-    pub(super) fn open_private(path: &Path) -> Result<Self, RunDirError> {
+    ///
+    /// # Errors
+    /// `Open`, with [`PrivateError::is_missing`] where there is none; `ForeignOwner`, `Exposed`.
+    pub fn open(path: &Path) -> Result<Self, PrivateError> {
         Self::private(path, OPEN_DIR)
     }
 
-    /// As [`Dir::open_private`], but creates what is missing, parents too.
-    pub(super) fn create_private(path: &Path) -> Result<Self, RunDirError> {
-        match Self::open_private(path) {
+    /// As [`PrivateDir::open`], but creates what is missing, parents too.
+    ///
+    /// # Errors
+    /// As [`PrivateDir::open`], and `Create`.
+    pub fn create(path: &Path) -> Result<Self, PrivateError> {
+        match Self::open(path) {
             Err(error) if error.is_missing() => {
                 make_with_parents(path)
-                    .map_err(|source| RunDirError::Create { path: path.to_owned(), source })?;
-                Self::open_private(path)
+                    .map_err(|source| PrivateError::Create { path: path.to_owned(), source })?;
+                Self::open(path)
             }
             other => other,
         }
     }
 
     /// Opens, or creates, a directory whose parent everybody may write to: a link in its place is refused.
-    pub(super) fn create_private_in_shared(path: &Path) -> Result<Self, RunDirError> {
+    ///
+    /// # Errors
+    /// As [`PrivateDir::open`], and `Create`.
+    pub fn create_in_shared(path: &Path) -> Result<Self, PrivateError> {
         match make_for_owner(path) {
             Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-                Err(RunDirError::Create { path: path.to_owned(), source })
+                Err(PrivateError::Create { path: path.to_owned(), source })
             }
             _ => Self::private(path, OPEN_DIR | OFlag::O_NOFOLLOW),
         }
     }
 
-    fn private(path: &Path, flags: OFlag) -> Result<Self, RunDirError> {
+    /// This user's directory `dlrun-UID` in one that everybody may write to, such as `/var/tmp`: for what belongs to one
+    /// machine.
+    ///
+    /// # Errors
+    /// As [`PrivateDir::create_in_shared`].
+    pub fn of_user(shared: &Path) -> Result<Self, PrivateError> {
+        Self::create_in_shared(&shared.join(format!("dlrun-{}", geteuid())))
+    }
+
+    fn private(path: &Path, flags: OFlag) -> Result<Self, PrivateError> {
         let fd = open(path, flags, Mode::empty())
-            .map_err(|errno| RunDirError::Open { path: path.to_owned(), source: errno.into() })?;
+            .map_err(|errno| PrivateError::Open { path: path.to_owned(), source: errno.into() })?;
         let dir = Self { fd, path: path.to_owned() };
         let found = dir.owner_and_mode()?;
         let user = geteuid().as_raw();
         if found.0 != user {
-            return Err(RunDirError::ForeignOwner { path: dir.path, owner: found.0, user });
+            return Err(PrivateError::ForeignOwner { path: dir.path, owner: found.0, user });
         }
         if found.1 & 0o022 != 0 {
-            return Err(RunDirError::Exposed { path: dir.path, mode: found.1 });
+            return Err(PrivateError::Exposed { path: dir.path, mode: found.1 });
         }
         Ok(dir)
     }
 
-    fn owner_and_mode(&self) -> Result<(u32, u32), RunDirError> {
+    fn owner_and_mode(&self) -> Result<(u32, u32), PrivateError> {
         let found = fstat(&self.fd)
-            .map_err(|errno| RunDirError::Open { path: self.path.clone(), source: errno.into() })?;
+            .map_err(|errno| PrivateError::Open { path: self.path.clone(), source: errno.into() })?;
         Ok((found.st_uid, found.st_mode & 0o777))
     }
 
     /// A umask that takes rights from the owner himself must not stop us.
-    fn grant_owner(&self, mode: u32) -> Result<(), RunDirError> {
+    fn grant_owner(&self, mode: u32) -> Result<(), PrivateError> {
         if mode & DIR_MODE.bits() == DIR_MODE.bits() {
             return Ok(());
         }
         fchmod(&self.fd, DIR_MODE)
-            .map_err(|errno| RunDirError::Create { path: self.path.clone(), source: errno.into() })
+            .map_err(|errno| PrivateError::Create { path: self.path.clone(), source: errno.into() })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where it was when it was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn fd(&self) -> impl AsFd {
+    /// Its descriptor.
+    #[must_use]
+    pub fn fd(&self) -> impl AsFd {
         &self.fd
     }
 
     /// Opens a directory in this one; a link is refused.
-    pub(super) fn open_dir(&self, name: &str) -> Result<Self, RunDirError> {
+    ///
+    /// # Errors
+    /// `Open`.
+    pub fn open_dir(&self, name: &str) -> Result<Self, PrivateError> {
         let path = self.path.join(name);
         match openat(&self.fd, name, OPEN_DIR | OFlag::O_NOFOLLOW, Mode::empty()) {
             Ok(fd) => Ok(Self { fd, path }),
-            Err(errno) => Err(RunDirError::Open { path, source: errno.into() }),
+            Err(errno) => Err(PrivateError::Open { path, source: errno.into() }),
         }
     }
 
     /// Creates a directory in this one. `None` where something of that name was there before: of several that try, one
     /// gets it.
-    pub(super) fn win_dir(&self, name: &str) -> Result<Option<Self>, RunDirError> {
-        let failed = |errno: Errno| RunDirError::Create { path: self.path.join(name), source: errno.into() };
+    ///
+    /// # Errors
+    /// `Create`, `Open`.
+    pub fn win_dir(&self, name: &str) -> Result<Option<Self>, PrivateError> {
+        let failed = |errno: Errno| PrivateError::Create { path: self.path.join(name), source: errno.into() };
         match mkdirat(&self.fd, name, DIR_MODE) {
             Err(Errno::EEXIST) => return Ok(None),
             other => other.map_err(failed)?,
         }
         let dir = match self.open_dir(name) {
-            Err(RunDirError::Open { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+            Err(PrivateError::Open { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
                 // Only a umask that takes rights from the owner leads here: the directory is new and ours.
                 fchmodat(&self.fd, name, DIR_MODE, FchmodatFlags::FollowSymlink).map_err(failed)?;
                 self.open_dir(name)?
@@ -282,7 +268,10 @@ impl Dir {
     }
 
     /// Opens a directory in this one, creating it where it is missing.
-    pub(super) fn ensure_dir(&self, name: &str) -> Result<Self, RunDirError> {
+    ///
+    /// # Errors
+    /// `Create`, `Open`.
+    pub fn ensure_dir(&self, name: &str) -> Result<Self, PrivateError> {
         match self.open_dir(name) {
             Err(error) if error.is_missing() => match self.win_dir(name)? {
                 Some(dir) => Ok(dir),
@@ -294,14 +283,20 @@ impl Dir {
 
     /// Creates a file that must not be there yet, in a directory that nobody reads yet. A power failure within half a
     /// minute may leave it empty.
-    pub(super) fn write_new(&self, name: &str, bytes: &[u8]) -> Result<(), RunDirError> {
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn write_new(&self, name: &str, bytes: &[u8]) -> Result<(), PrivateError> {
         let written = self.create_file(name).and_then(|mut file| file.write_all(bytes));
-        written.map_err(|source| RunDirError::Write { path: self.path.join(name), source })
+        written.map_err(|source| PrivateError::Write { path: self.path.join(name), source })
     }
 
     /// Puts a file in its place whole: readers see the old or the new content, also after a crash.
-    pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), RunDirError> {
-        let failed = |source| RunDirError::Write { path: self.path.join(name), source };
+    ///
+    /// # Errors
+    /// `Write`; the old content is still there.
+    pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), PrivateError> {
+        let failed = |source| PrivateError::Write { path: self.path.join(name), source };
         let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
         let temporary = format!(".{name}.{random:016x}");
         let written = self.create_file(&temporary).and_then(|mut file| {
@@ -318,7 +313,10 @@ impl Dir {
     }
 
     /// Creates a file that must not be there yet.
-    pub(super) fn create_file(&self, name: &str) -> io::Result<File> {
+    ///
+    /// # Errors
+    /// What `openat(2)` says.
+    pub fn create_file(&self, name: &str) -> io::Result<File> {
         let file = File::from(openat(&self.fd, name, CREATE_FILE, FILE_MODE)?);
         if fstat(&file)?.st_mode & FILE_MODE.bits() != FILE_MODE.bits() {
             fchmod(&file, FILE_MODE)?;
@@ -326,31 +324,40 @@ impl Dir {
         Ok(file)
     }
 
-    /// Makes renames in this directory last through a crash.
-    pub(super) fn sync(&self) -> Result<(), RunDirError> {
-        let synced = nix::unistd::fsync(&self.fd);
-        synced.map_err(|errno| RunDirError::Write { path: self.path.clone(), source: errno.into() })
-    }
-
     /// Reads a file of at most `limit` bytes; a link is refused.
-    pub(super) fn read(&self, name: &str, limit: usize) -> Result<Vec<u8>, RunDirError> {
+    ///
+    /// # Errors
+    /// `Open`, `Read`, `TooLarge`.
+    pub fn read(&self, name: &str, limit: usize) -> Result<Vec<u8>, PrivateError> {
         let path = self.path.join(name);
         let file = match openat(&self.fd, name, OPEN_FILE, Mode::empty()) {
             Ok(fd) => File::from(fd),
-            Err(errno) => return Err(RunDirError::Open { path, source: errno.into() }),
+            Err(errno) => return Err(PrivateError::Open { path, source: errno.into() }),
         };
         // Room for most files at once: growing from nothing takes a system call for every few dozen bytes.
         let mut bytes = Vec::with_capacity(limit.min(8 << 10));
         match file.take(limit as u64 + 1).read_to_end(&mut bytes) {
-            Err(source) => Err(RunDirError::Read { path, source }),
-            Ok(read) if read > limit => Err(RunDirError::TooLarge { path, limit }),
+            Err(source) => Err(PrivateError::Read { path, source }),
+            Ok(read) if read > limit => Err(PrivateError::TooLarge { path, limit }),
             Ok(_) => Ok(bytes),
         }
     }
 
+    /// Makes renames in this directory last through a crash.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn sync(&self) -> Result<(), PrivateError> {
+        let synced = nix::unistd::fsync(&self.fd);
+        synced.map_err(|errno| PrivateError::Write { path: self.path.clone(), source: errno.into() })
+    }
+
     /// The names in this directory, in no order. Names that are not UTF-8 are none of ours.
-    pub(super) fn names(&self) -> Result<Vec<String>, RunDirError> {
-        let failed = |source| RunDirError::List { path: self.path.clone(), source };
+    ///
+    /// # Errors
+    /// `List`.
+    pub fn names(&self) -> Result<Vec<String>, PrivateError> {
+        let failed = |source| PrivateError::List { path: self.path.clone(), source };
         let entries = fs::read_dir(&self.path).map_err(failed)?;
         let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
         names.filter_map(io::Result::transpose).collect::<io::Result<_>>().map_err(failed)
