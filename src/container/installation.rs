@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::surroundings::{Surroundings, bounded_text};
 use crate::command::Tool;
 
-/// The directories of a runtime; `None` where they were not found.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Where a runtime's files lie; `None` where they were not found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Installation {
     /// The directory whose `bin` holds the starter and what comes with the runtime: `/usr/libexec/apptainer`.
     pub libexec: Option<PathBuf>,
@@ -28,19 +28,67 @@ pub struct Installation {
 const NAMES: [&str; 2] = ["apptainer", "singularity"];
 const PATIENCE: Duration = Duration::from_secs(5);
 
-impl Installation {
-    /// Looks where installations lie; where that does not find the starter, the runtime is asked (`buildcfg`, 41 ms).
+/// The directories of a runtime, which stay where they are as long as its command does.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Places {
+    libexec: Option<PathBuf>,
+    conf_dir: Option<PathBuf>,
+}
+
+impl Places {
+    /// Looks where installations lie; where that does not find them, the runtime is asked (`buildcfg`, 41 ms).
     pub(super) fn look(around: &Surroundings<'_>, command: &Path) -> Self {
-        let (mut libexec, mut conf_dir) = usual_places(around, command);
-        if libexec.is_none() || conf_dir.is_none() {
-            let said = buildcfg(command);
-            libexec = libexec.or(said.0);
-            conf_dir = conf_dir.or(said.1);
+        let usual = Self::usual(around, command);
+        if usual.libexec.is_some() && usual.conf_dir.is_some() {
+            return usual;
         }
+        let said = Self::buildcfg(command);
+        Self { libexec: usual.libexec.or(said.libexec), conf_dir: usual.conf_dir.or(said.conf_dir) }
+    }
+
+    /// Beside the command, links followed: `PREFIX/bin/apptainer` has `PREFIX/libexec/apptainer` or, in Debian's
+    /// package, `/usr/lib/x86_64-linux-gnu/apptainer`; the configuration is in `PREFIX/etc`, for `/usr` in `/etc`.
+    fn usual(around: &Surroundings<'_>, command: &Path) -> Self {
+        let Ok(command) = command.canonicalize() else { return Self::default() };
+        let Some(prefix) = command.parent().and_then(Path::parent) else { return Self::default() };
+        let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+        let dirs = ["libexec", "lib", "lib64", &multiarch].map(|dir| prefix.join(dir));
+        let mut libexec = dirs.iter().flat_map(|dir| NAMES.map(|name| dir.join(name)));
+        let etc = if prefix == around.path("usr") { around.path("etc") } else { prefix.join("etc") };
+        let mut conf = NAMES.iter().map(|name| etc.join(name));
+        Self {
+            libexec: libexec.find(|dir| dir.join("bin/starter").exists()),
+            conf_dir: conf.find(|dir| conf_file(dir).is_some()),
+        }
+    }
+
+    /// `LIBEXECDIR=/usr/lib/x86_64-linux-gnu`, `APPTAINER_CONFDIR=/etc/apptainer`.
+    fn buildcfg(command: &Path) -> Self {
+        let tool = Tool::new(command).arg("buildcfg").timeout(PATIENCE).output_limit(64 << 10);
+        let said = match tool.run() {
+            Ok(output) if output.status.success() => output.stdout,
+            _ => return Self::default(),
+        };
+        let values: BTreeMap<&str, &str> =
+            said.lines().filter_map(|line| line.trim().split_once('=')).collect();
+        let dir = |key: &str| values.get(key).map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let libexec = dir("LIBEXECDIR").map(|dir| NAMES.map(|name| dir.join(name)));
+        let conf_dir = dir("APPTAINER_CONFDIR").or_else(|| dir("SINGULARITY_CONFDIR"));
+        Self {
+            libexec: libexec.into_iter().flatten().find(|dir| dir.join("bin/starter").exists()),
+            conf_dir: conf_dir.filter(|dir| dir.is_dir()),
+        }
+    }
+}
+
+impl Installation {
+    /// What lies in the runtime's directories now.
+    pub(super) fn of(places: Places) -> Self {
+        let Places { libexec, conf_dir } = places;
         let allowed = conf_dir.as_deref().is_none_or(allows_setuid);
         let starter = libexec.as_ref().map(|dir| dir.join("bin/starter-suid"));
         Self {
-            setuid_starter: starter.filter(|path| allowed && is_setuid(path)),
+            setuid_starter: starter.filter(|path| is_setuid(path) && allowed),
             nvliblist: conf_dir.as_ref().map(|dir| dir.join("nvliblist.conf")).filter(|path| path.is_file()),
             libexec,
             conf_dir,
@@ -48,38 +96,9 @@ impl Installation {
     }
 }
 
-/// Beside the command, links followed: `PREFIX/bin/apptainer` has `PREFIX/libexec/apptainer` or, in Debian's package,
-/// `/usr/lib/x86_64-linux-gnu/apptainer`; the configuration is in `PREFIX/etc`, for `/usr` in `/etc`.
-fn usual_places(around: &Surroundings<'_>, command: &Path) -> (Option<PathBuf>, Option<PathBuf>) {
-    let Ok(command) = command.canonicalize() else { return (None, None) };
-    let Some(prefix) = command.parent().and_then(Path::parent) else { return (None, None) };
-    let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
-    let dirs = ["libexec", "lib", "lib64", &multiarch].map(|dir| prefix.join(dir));
-    let libexec = dirs.iter().flat_map(|dir| NAMES.map(|name| dir.join(name)));
-    let mut libexec = libexec.filter(|dir| dir.join("bin/starter").exists());
-    let etc = if prefix == around.path("usr") { around.path("etc") } else { prefix.join("etc") };
-    let mut conf = NAMES.iter().map(|name| etc.join(name)).filter(|dir| conf_file(dir).is_some());
-    (libexec.next(), conf.next())
-}
-
 /// The runtime's settings in a directory.
-pub(super) fn conf_file(dir: &Path) -> Option<PathBuf> {
+fn conf_file(dir: &Path) -> Option<PathBuf> {
     NAMES.iter().map(|name| dir.join(format!("{name}.conf"))).find(|path| path.is_file())
-}
-
-/// `LIBEXECDIR=/usr/lib/x86_64-linux-gnu`, `APPTAINER_CONFDIR=/etc/apptainer`.
-fn buildcfg(command: &Path) -> (Option<PathBuf>, Option<PathBuf>) {
-    let tool = Tool::new(command).arg("buildcfg").timeout(PATIENCE).output_limit(64 << 10);
-    let said = match tool.run() {
-        Ok(output) if output.status.success() => output.stdout,
-        _ => return (None, None),
-    };
-    let values: BTreeMap<&str, &str> = said.lines().filter_map(|line| line.trim().split_once('=')).collect();
-    let dir = |key: &str| values.get(key).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let libexec = dir("LIBEXECDIR").and_then(|dir| {
-        NAMES.map(|name| dir.join(name)).into_iter().find(|dir| dir.join("bin/starter").exists())
-    });
-    (libexec, dir("APPTAINER_CONFDIR").or_else(|| dir("SINGULARITY_CONFDIR")).filter(|dir| dir.is_dir()))
 }
 
 fn is_setuid(path: &Path) -> bool {
@@ -109,7 +128,7 @@ mod tests {
     }
 
     fn look(root: &Path, command: &Path) -> Installation {
-        Installation::look(&Surroundings { root, variable: &|_| None, shared_tmp: None }, command)
+        Installation::of(Places::look(&Surroundings { root, variable: &|_| None, shared_tmp: None }, command))
     }
 
     #[test]

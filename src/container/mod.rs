@@ -1,5 +1,6 @@
 //! The container runtime: where it is, what this node lets it do, what an image file is.
 
+mod cache;
 mod failure;
 mod find;
 mod gpus;

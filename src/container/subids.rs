@@ -4,38 +4,37 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::unistd::{Uid, User};
+use serde::{Deserialize, Serialize};
 
 use super::surroundings::Surroundings;
 use crate::command::{Tool, find_in};
-use crate::flags::SubIds;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Looks for this user's ranges and for the programs that use them. The flag is false where the site's directory of
-/// users should know the ranges and gave no answer.
-pub(super) fn look(around: &Surroundings<'_>, uid: u32, libexec: Option<&Path>) -> (SubIds, bool) {
+/// The lengths of this user's longest ranges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Ranges {
+    pub(super) uids: u64,
+    pub(super) gids: u64,
+}
+
+/// Looks for this user's ranges. The flag is false where the site's directory of users should know them and gave no
+/// answer.
+pub(super) fn look(around: &Surroundings<'_>, uid: u32) -> (Ranges, bool) {
     let name = User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name);
-    let dirs = around.helper_dirs(libexec);
-    let has = |program: &str| find_in(program, &dirs).is_some();
     let file = |path: &str| longest(&around.text(path).unwrap_or_default(), name.as_deref(), uid);
-    let mut found = SubIds {
-        subuid_count: file("etc/subuid"),
-        subgid_count: file("etc/subgid"),
-        newuidmap: has("newuidmap") && has("newgidmap"),
-        fakeroot_command: has("fakeroot"),
-    };
+    let mut found = Ranges { uids: file("etc/subuid"), gids: file("etc/subgid") };
     let mut is_settled = true;
-    if let Some(name) =
-        name.filter(|_| comes_from_a_directory(&around.text("etc/nsswitch.conf").unwrap_or_default()))
-    {
-        let getsubids = find_in("getsubids", &dirs);
-        let mut ask = |of_groups: &[&str]| {
-            let count = getsubids.as_deref().and_then(|tool| getsubids_longest(tool, of_groups, &name));
+    let asks = comes_from_a_directory(&around.text("etc/nsswitch.conf").unwrap_or_default());
+    if let Some(name) = name.filter(|_| asks) {
+        let getsubids = find_in("getsubids", &around.helper_dirs(None));
+        let mut ask = |options: &[&str]| {
+            let count = getsubids.as_deref().and_then(|tool| getsubids_longest(tool, options, &name));
             is_settled &= count.is_some();
             count.unwrap_or(0)
         };
-        found.subuid_count = found.subuid_count.max(ask(&[]));
-        found.subgid_count = found.subgid_count.max(ask(&["-g"]));
+        found.uids = found.uids.max(ask(&[]));
+        found.gids = found.gids.max(ask(&["-g"]));
     }
     (found, is_settled)
 }
