@@ -1,41 +1,52 @@
 //! What of the node is seen in the container: the working directory, the job's binds, the node files of PBS.
+//!
+//! A runtime shows `$HOME`, `/tmp` and the current directory by itself, as far as the site lets it; what the job needs is
+//! bound all the same, so that it is there on every site.
 
 use super::Refusal;
 use super::draft::Draft;
 use super::features::Feature;
+use super::name::name_at;
 use crate::job::Bind;
 
-/// Files in the scheduler's spool directory, which is not seen in a container.
+/// Files in the scheduler's spool directory, which no container shows.
 const NODE_FILES: [&str; 3] = ["PBS_NODEFILE", "PBS_GPUFILE", "PBS_MICFILE"];
 /// Directories of the operating system: bound over the image's own they would take it away.
-const SYSTEM: [&str; 14] = [
-    "/", "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/root", "/sbin", "/sys",
-    "/usr", "/var",
+const SYSTEM: [&str; 15] = [
+    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/run", "/sbin",
+    "/sys", "/usr", "/var",
 ];
 
 pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
-    let binds: Vec<Bind> =
-        draft.container.binds.iter().map(|bind| with_variables(draft, bind)).collect::<Result<_, _>>()?;
     let workdir = draft.container.workdir.clone();
-    let after = binds.iter().rposition(|bind| is_within(&workdir, &bind.target)).map_or(0, |at| at + 1);
-    for (at, bind) in binds.iter().enumerate() {
-        if at == after {
-            add_workdir(draft, &workdir, &binds)?;
-        }
-        if !(draft.around.exists)(&bind.source) {
-            return Err(Refusal::NoSource { path: bind.source.clone() });
-        }
-        add_bind(draft, bind, "`image.bind`")?;
-    }
-    if after >= binds.len() {
-        add_workdir(draft, &workdir, &binds)?;
-    }
+    let binds = draft
+        .container
+        .binds
+        .iter()
+        .map(|bind| with_variables(draft, bind))
+        .collect::<Result<Vec<_>, _>>()?;
+    // What is bound later lies on top: the working directory behind its parents, before what the job puts into it.
+    let at = binds.iter().rposition(|bind| is_within(&workdir, &bind.target)).map_or(0, |last| last + 1);
+    let (parents, others) = binds.split_at(at);
+    add_job_binds(draft, parents)?;
+    add_workdir(draft, &workdir, &binds)?;
+    add_job_binds(draft, others)?;
     for name in NODE_FILES {
         add_node_file(draft, name)?;
     }
     if !workdir.is_empty() {
         let flag = if draft.features.has(Feature::Cwd) { "--cwd" } else { "--pwd" };
         draft.flag_with(flag, workdir, "the job's working directory");
+    }
+    Ok(())
+}
+
+fn add_job_binds(draft: &mut Draft<'_>, binds: &[Bind]) -> Result<(), Refusal> {
+    for bind in binds {
+        if !draft.assumed && !(draft.around.exists)(&bind.source) {
+            return Err(Refusal::NoSource { path: bind.source.clone() });
+        }
+        add_bind(draft, bind, "`image.bind`")?;
     }
     Ok(())
 }
@@ -51,7 +62,7 @@ fn add_workdir(draft: &mut Draft<'_>, workdir: &str, binds: &[Bind]) -> Result<(
         return Ok(());
     }
     if SYSTEM.contains(&workdir) {
-        draft.reason("no --bind", format!("the working directory {workdir} is the image's own"));
+        draft.reason("no --bind", format!("the working directory {workdir} stays as the runtime shows it"));
         return Ok(());
     }
     let bind = Bind { source: workdir.to_owned(), target: workdir.to_owned(), read_only: false };
@@ -61,88 +72,78 @@ fn add_workdir(draft: &mut Draft<'_>, workdir: &str, binds: &[Bind]) -> Result<(
 fn add_node_file(draft: &mut Draft<'_>, name: &str) -> Result<(), Refusal> {
     let Some(path) = draft.variable(name) else { return Ok(()) };
     if !path.starts_with('/') || !(draft.around.exists)(&path) {
-        draft.reason(name, "names a file that is not on this node, and is not bound");
+        draft.reason("no --bind", format!("{name} names {path}, which is not on this node"));
         return Ok(());
     }
     let bind = Bind { source: path.clone(), target: path, read_only: true };
-    add_bind(draft, &bind, &format!("{name}: the scheduler's directory is not seen in a container"))
+    add_bind(draft, &bind, &format!("{name}, which lies where no container looks"))
 }
 
 fn add_bind(draft: &mut Draft<'_>, bind: &Bind, why: &str) -> Result<(), Refusal> {
-    if [&bind.source, &bind.target].into_iter().all(|path| is_plain(path)) {
-        let mode = if bind.read_only { ":ro" } else { "" };
-        draft.flag_with("--bind", format!("{}:{}{mode}", bind.source, bind.target), why);
+    let paths = [&bind.source, &bind.target];
+    if paths.into_iter().any(|path| path.chars().any(char::is_control)) {
+        let what = format!("cannot bind {:?} to {:?}: control characters", bind.source, bind.target);
+        return Err(draft.unsupported(what, "bind a path without line breaks and tabs"));
+    }
+    let mode = |word| if bind.read_only { word } else { "" };
+    if paths.into_iter().all(|path| is_plain(path)) {
+        draft.flag_with("--bind", format!("{}:{}{}", bind.source, bind.target, mode(":ro")), why);
         return Ok(());
     }
     if draft.features.has(Feature::Mount) {
-        draft.flag_with("--mount", mount(bind), why);
+        let [source, target] = [field("source", &bind.source), field("destination", &bind.target)];
+        draft.flag_with("--mount", format!("type=bind,{source},{target}{}", mode(",ro")), why);
         return Ok(());
     }
     let what = format!(
-        "{} cannot bind {:?} to {:?}: it knows no `--mount`, and `--bind` would take such a path apart",
+        "{} cannot bind {:?} to {:?}: it has no `--mount`, and its `--bind` would take the path apart",
         draft.runtime(),
         bind.source,
         bind.target
     );
     Err(draft.unsupported(
         what,
-        "bind a path without colons, commas, quotes and backslashes, such as a symbolic link",
+        "use a path without `:`, `,`, `\\`, `\"`, `^` and outer spaces, such as that of a symbolic link",
     ))
 }
 
-/// Whether every version reads `--bind` of this path as it stands.
+/// Whether every version reads it in `--bind` as it stands.
+///
+/// `ParseBindPath` (v3.6.0 and later) takes it apart at colons, commas and circumflexes and trims it; before that the
+/// option's value is a line of CSV.
 fn is_plain(path: &str) -> bool {
-    path.trim() == path && !path.contains([':', ',', '\\', '"', '\'', '^', '=', '\n', '\r'])
+    path.trim() == path && !path.contains([':', ',', '\\', '"', '^'])
 }
 
-/// The value of `--mount`: a line of CSV.
-fn mount(bind: &Bind) -> String {
-    let field = |key: &str, path: &str| {
-        let field = format!("{key}={path}");
-        if field.contains([',', '"', '\n', '\r']) {
-            format!("\"{}\"", field.replace('"', "\"\""))
-        } else {
-            field
-        }
-    };
-    let (source, target) = (field("source", &bind.source), field("destination", &bind.target));
-    let mode = if bind.read_only { ",ro" } else { "" };
-    format!("type=bind,{source},{target}{mode}")
+/// A field of `--mount`, which is a line of CSV (`ParseMountString`).
+fn field(key: &str, path: &str) -> String {
+    let field = format!("{key}={path}");
+    if field.contains([',', '"']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
 }
 
-/// The bind with the variables of the job in its source.
+/// The bind with the job's variables in its source.
 fn with_variables(draft: &Draft<'_>, bind: &Bind) -> Result<Bind, Refusal> {
     let mut source = String::new();
     let mut rest = bind.source.as_str();
-    while let Some(at) = rest.find('$') {
-        source.push_str(&rest[..at]);
-        let (name, after) = name_at(&rest[at + 1..]);
-        rest = after;
-        if name.is_empty() {
+    while let Some((before, after)) = rest.split_once('$') {
+        source.push_str(before);
+        let Some((name, after)) = name_at(after) else {
             source.push('$');
+            rest = after;
             continue;
-        }
+        };
         let value = draft.variable(name).ok_or_else(|| Refusal::NoVariable {
             source_text: bind.source.clone(),
             variable: name.to_owned(),
         })?;
         source.push_str(&value);
+        rest = after;
     }
     source.push_str(rest);
-    Ok(Bind { source, ..bind.clone() })
-}
-
-/// The variable's name behind a dollar sign, and what follows it.
-fn name_at(text: &str) -> (&str, &str) {
-    let braced = text.strip_prefix('{').and_then(|text| text.split_once('}'));
-    if let Some((name, rest)) = braced.filter(|(name, _)| is_name(name)) {
-        return (name, rest);
+    if !source.starts_with('/') {
+        let what =
+            format!("the bind source {} is {source:?} on this node, which is not absolute", bind.source);
+        return Err(draft.unsupported(what, "let its variable hold an absolute path"));
     }
-    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
-    if is_name(&text[..end]) { (&text[..end], &text[end..]) } else { ("", text) }
-}
-
-fn is_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    Ok(Bind { source, ..bind.clone() })
 }

@@ -5,11 +5,11 @@ use super::{Container, Invocation, NodeFacts, Refusal, binds, environment, faker
 
 /// What the rules ask of the process that starts the container.
 pub struct Surroundings<'a> {
-    /// The value of a variable of the environment.
+    /// The value of a variable of the environment in which the runtime is started.
     pub variables: &'a dyn Fn(&str) -> Option<String>,
-    /// Names of all variables of the environment.
+    /// The names of all its variables.
     pub names: &'a [String],
-    /// Whether a path is there.
+    /// Whether a path is there; asked for the sources of binds.
     pub exists: &'a dyn Fn(&str) -> bool,
     /// Whether the image is a directory, no file.
     pub is_sandbox: bool,
@@ -25,13 +25,19 @@ pub fn choose(
     node: &NodeFacts,
     around: &Surroundings<'_>,
 ) -> Result<Invocation, Refusal> {
-    let mut draft = Draft::new(container, node, around);
+    decide(Draft::new(container, node, around))
+}
+
+pub(super) fn decide(mut draft: Draft<'_>) -> Result<Invocation, Refusal> {
     gpu::add(&mut draft)?;
     fakeroot::add(&mut draft)?;
     root_fs::add(&mut draft)?;
     environment::add(&mut draft)?;
     binds::add(&mut draft)?;
-    draft.out.argv.extend(container.options.iter().cloned());
+    let container = draft.container;
+    for option in &container.options {
+        draft.flag(option, "`image.options`");
+    }
     draft.out.argv.push(container.source.clone());
     Ok(draft.out)
 }

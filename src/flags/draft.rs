@@ -8,6 +8,8 @@ pub(super) struct Draft<'a> {
     pub(super) node: &'a NodeFacts,
     pub(super) around: &'a Surroundings<'a>,
     pub(super) features: Features,
+    /// The facts are expected, not seen.
+    pub(super) assumed: bool,
     pub(super) out: Invocation,
 }
 
@@ -15,7 +17,7 @@ impl<'a> Draft<'a> {
     pub(super) fn new(container: &'a Container, node: &'a NodeFacts, around: &'a Surroundings<'a>) -> Self {
         let argv = vec![node.command.clone(), "exec".to_owned()];
         let out = Invocation { argv, ..Invocation::default() };
-        Self { container, node, around, features: Features::of(node.runtime), out }
+        Self { container, node, around, features: Features::of(node.runtime), assumed: false, out }
     }
 
     /// A word of the command line.
@@ -52,7 +54,7 @@ impl<'a> Draft<'a> {
     pub(super) fn runtime(&self) -> String {
         match self.node.runtime {
             Some(runtime) => runtime.to_string(),
-            None => format!("{}, of which nobody knows the version,", self.node.command),
+            None => format!("{} (of an unknown version)", self.node.command),
         }
     }
 

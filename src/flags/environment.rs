@@ -1,30 +1,53 @@
 //! Which variables reach the process, and by which way.
 //!
-//! A runtime passes the caller's variables on but for `PATH` and `LD_LIBRARY_PATH`, and the image's own `%environment`
-//! beats them. Under `--cleanenv` it passes none. `APPTAINERENV_X` beats both.
+//! A runtime passes the caller's variables on but for `PATH` and `LD_LIBRARY_PATH`, and those that the image sets beat
+//! them. Under `--cleanenv` it passes none. `APPTAINERENV_X` gives `X` in any case.
 
 use std::collections::BTreeSet;
 
 use super::Refusal;
 use super::draft::Draft;
-use super::features::{Evaluation, Feature};
+use super::features::Feature;
 use super::literal::literal;
+use super::name::is_name;
 
-/// Beginnings of names that a job needs under `--cleanenv`: of schedulers, of what starts ranks, of dlrun.
-const PREFIXES: [&str; 17] = [
-    "SLURM_", "SLURMD_", "SRUN_", "PBS_", "PMI_", "PMIX_", "PMI2_", "OMPI_", "PRTE_", "PRRTE_", "MPI_",
-    "MPIR_", "MV2_", "HYDRA_", "DLRUN_", "OMP_", "NCCL_",
+/// Beginnings of names that a job needs under `--cleanenv`: of schedulers, of what starts and joins ranks, of dlrun.
+const BEGINNINGS: [&str; 24] = [
+    "SLURM_",
+    "SLURMD_",
+    "SRUN_",
+    "PBS_",
+    "PMI_",
+    "PMI2_",
+    "PMIX_",
+    "PALS_",
+    "OMPI_",
+    "PRTE_",
+    "MPI_",
+    "I_MPI_",
+    "MPICH_",
+    "MV2_",
+    "HYDRA_",
+    "HYDI_",
+    "UCX_",
+    "FI_",
+    "NCCL_",
+    "HOROVOD_",
+    "TORCHELASTIC_",
+    "OMP_",
+    "KMP_",
+    "DLRUN_",
 ];
-/// Names that a job needs under `--cleanenv`.
-const NAMES: [&str; 22] = [
+/// Names that a job needs under `--cleanenv`: masks of GPUs, and what tells a rank its place.
+const NAMES: [&str; 20] = [
     "CUDA_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER",
     "NVIDIA_VISIBLE_DEVICES",
-    "NVIDIA_DRIVER_CAPABILITIES",
     "ROCR_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
     "GPU_DEVICE_ORDINAL",
     "ZE_AFFINITY_MASK",
+    "ONEAPI_DEVICE_SELECTOR",
     "PYTHONUNBUFFERED",
     "MASTER_ADDR",
     "MASTER_PORT",
@@ -35,15 +58,13 @@ const NAMES: [&str; 22] = [
     "GROUP_RANK",
     "NODE_RANK",
     "TF_CONFIG",
-    "TMPDIR",
-    "LANG",
-    "TZ",
-    "USER",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
 ];
-/// Variables that the runtime sets itself, or that its shell refuses.
-const RUNTIME_OWN: [&str; 9] = ["HOME", "PWD", "OLDPWD", "UID", "EUID", "GID", "IFS", "OPTIND", "PPID"];
-/// Variables by which a login shell gives flags, without their beginning.
-const FOREIGN: [&str; 11] = [
+/// Variables that the runtime sets itself, or that its shell keeps from being set.
+const NOT_OURS: [&str; 9] = ["HOME", "PWD", "OLDPWD", "UID", "EUID", "GID", "PPID", "IFS", "OPTIND"];
+/// Settings of the runtime that change what is in the container, without their beginning.
+const SETTINGS: [&str; 13] = [
     "NV",
     "ROCM",
     "BIND",
@@ -52,114 +73,137 @@ const FOREIGN: [&str; 11] = [
     "CLEANENV",
     "CONTAIN",
     "CONTAINALL",
+    "COMPAT",
     "FAKEROOT",
+    "OVERLAY",
+    "WRITABLE",
     "WRITABLE_TMPFS",
-    "NO_EVAL",
 ];
+/// Those of them that keep the caller's variables out, and options that do.
+const CLEAN_SETTINGS: [&str; 3] = ["CLEANENV", "CONTAINALL", "COMPAT"];
+const CLEAN_OPTIONS: [&str; 3] = ["-C", "--containall", "--compat"];
 
 pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
-    let clean = clean(draft);
+    let clean = is_clean(draft);
     if draft.features.has(Feature::NoEval) {
-        draft.flag(
-            "--no-eval",
-            "values and arguments reach the command as they are; otherwise a shell reads them",
-        );
-    }
-    let of_job = names_of_job(draft);
-    let mut names = of_job.clone();
-    if clean {
-        names.extend(draft.around.names.iter().filter(|name| needed(name)).cloned());
+        draft.flag("--no-eval", "no shell in the container reads values and arguments");
     }
     let mut given = Vec::new();
-    for name in names {
+    for name in names_of_job(draft) {
         let Some(value) = (draft.around.variables)(&name) else { continue };
-        if give(draft, &name, &value, clean)? {
+        if give_of_job(draft, &name, &value, clean)? {
             given.push(name);
         }
     }
     if !given.is_empty() {
-        let prefixes: Vec<String> =
-            draft.features.prefixes().iter().map(|prefix| format!("{prefix}ENV_*")).collect();
-        let why = if clean {
-            "variables of the job, of the scheduler and of the GPUs, which `--cleanenv` would take away"
-        } else {
-            "variables of the job, which beat those of the image"
-        };
-        draft.reason(&prefixes.join(", "), format!("{why}: {}", given.join(" ")));
+        explain(draft, "the job sets them, and the image's own do not beat them", &given);
     }
-    foreign(draft);
+    if clean {
+        let others = give_needed(draft, &given);
+        explain(draft, "variables of GPUs, schedulers and ranks, which would stay outside", &others);
+    }
+    tell_settings(draft);
     Ok(())
 }
 
-fn clean(draft: &mut Draft<'_>) -> bool {
-    if draft.container.cleanenv {
-        draft.flag("--cleanenv", "`image.cleanenv`");
-    }
-    draft.container.cleanenv || draft.has_option(&["-C", "--containall", "--compat"])
+fn explain(draft: &mut Draft<'_>, why: &str, names: &[String]) {
+    let beginnings: Vec<String> =
+        draft.features.prefixes().iter().map(|prefix| format!("{prefix}ENV_*")).collect();
+    let names = if names.is_empty() { "none is set".to_owned() } else { names.join(" ") };
+    draft.reason(&beginnings.join(", "), format!("{why}: {names}"));
 }
 
+/// Whether the caller's variables stay outside.
+fn is_clean(draft: &mut Draft<'_>) -> bool {
+    if draft.container.cleanenv {
+        draft.flag("--cleanenv", "`image.cleanenv`: the node's variables stay outside");
+    }
+    let set = CLEAN_SETTINGS.iter().any(|word| setting(draft, word).is_some());
+    draft.container.cleanenv || set || draft.has_option(&CLEAN_OPTIONS)
+}
+
+/// Names that the job file, rules and the `env_file` set.
 fn names_of_job(draft: &Draft<'_>) -> BTreeSet<String> {
     let read = (draft.around.variables)("DLRUN_ENV_NAMES").unwrap_or_default();
     let names = draft.container.variables.iter().cloned();
     names.chain(read.split_whitespace().map(str::to_owned)).filter(|name| is_name(name)).collect()
 }
 
-/// What a shell takes as a name. Functions that bash exports have others.
-fn is_name(name: &str) -> bool {
-    let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    first && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-fn needed(name: &str) -> bool {
-    is_name(name) && (NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
-}
-
-/// Sets a variable for the container; false where it is left to the runtime.
-fn give(draft: &mut Draft<'_>, name: &str, value: &str, clean: bool) -> Result<bool, Refusal> {
-    if RUNTIME_OWN.contains(&name) {
-        let what = format!(
-            "the job sets {name}, which the container's runtime sets itself: it is left as it is there"
-        );
-        draft.warn(what);
+/// Sets a variable of the job; false where it is left to the runtime.
+fn give_of_job(draft: &mut Draft<'_>, name: &str, value: &str, clean: bool) -> Result<bool, Refusal> {
+    if NOT_OURS.contains(&name) {
+        draft.warn(format!(
+            "the job sets {name}, which the container's runtime sets itself: its own value stays"
+        ));
         return Ok(false);
     }
-    // An empty variable that is there twice is taken away by the runtime's script; once, it stays.
-    if value.is_empty() && !clean {
-        return Ok(false);
+    if set(draft, name, value) {
+        return Ok(true);
     }
-    let evaluation =
-        if draft.features.has(Feature::NoEval) { Evaluation::None } else { draft.features.evaluation() };
-    let by_host = !clean && !matches!(name, "PATH" | "LD_LIBRARY_PATH");
-    match literal(evaluation, name, value) {
-        Some(value) => {
-            for prefix in draft.features.prefixes() {
-                draft.out.sets.push((format!("{prefix}ENV_{name}"), value.clone()));
-            }
-            Ok(true)
-        }
-        None if by_host => {
-            draft.reason(
-                name,
-                format!("passed on as the node has it: {} cannot be given such a value", draft.runtime()),
-            );
-            Ok(false)
-        }
-        None => {
-            let what =
-                format!("{} cannot be given the value of {name}: its shell would change it", draft.runtime());
-            Err(draft.unsupported(what, "leave `image.cleanenv` out, or change the value"))
-        }
+    let runtime = draft.runtime();
+    if clean || matches!(name, "PATH" | "LD_LIBRARY_PATH") {
+        let what = format!("{runtime} cannot pass the value of {name} on: it would change it");
+        let remedy =
+            "leave the line breaks, dollar signs, quotes and backslashes out of it, or put it into a file";
+        return Err(draft.unsupported(what, remedy));
     }
+    draft.reason(
+        name,
+        format!("goes along with the node's variables, since {runtime} would change it otherwise"),
+    );
+    Ok(false)
 }
 
-/// Flags that come from the user's login shell.
-fn foreign(draft: &mut Draft<'_>) {
-    for prefix in ["APPTAINER", "SINGULARITY"] {
-        for word in FOREIGN {
-            let name = format!("{prefix}_{word}");
-            if draft.variable(&name).is_some() {
-                draft.reason(&name, "is set in the environment, and the runtime obeys it");
+/// Sets what a job needs and the runtime keeps out; what cannot be set costs a warning.
+fn give_needed(draft: &mut Draft<'_>, given: &[String]) -> Vec<String> {
+    let is_needed =
+        |name: &str| NAMES.contains(&name) || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));
+    let names: BTreeSet<&String> = draft
+        .around
+        .names
+        .iter()
+        .filter(|name| is_name(name) && is_needed(name) && !given.contains(name))
+        .collect();
+    let mut others = Vec::new();
+    for name in names {
+        match (draft.around.variables)(name) {
+            None => {}
+            Some(value) if set(draft, name, &value) => others.push(name.clone()),
+            Some(_) => {
+                let runtime = draft.runtime();
+                draft.warn(format!("{name} stays outside the container: {runtime} would change its value"));
             }
         }
+    }
+    others
+}
+
+/// Sets a variable for the container; false where this runtime cannot be told its value.
+fn set(draft: &mut Draft<'_>, name: &str, value: &str) -> bool {
+    let Some(value) = literal(draft.features.evaluation(), name, value) else { return false };
+    for prefix in draft.features.prefixes() {
+        draft.out.sets.push((format!("{prefix}ENV_{name}"), value.clone()));
+    }
+    // Another value under the other name costs a warning of the runtime, or wins.
+    for prefix in draft.features.obeyed_prefixes().iter().filter(|it| !draft.features.prefixes().contains(it))
+    {
+        let other = format!("{prefix}ENV_{name}");
+        if draft.around.names.contains(&other) {
+            draft.out.removals.push(other);
+        }
+    }
+    true
+}
+
+/// The name by which the environment gives the runtime a setting.
+fn setting(draft: &Draft<'_>, word: &str) -> Option<String> {
+    let names = draft.features.obeyed_prefixes().iter().map(|prefix| format!("{prefix}_{word}"));
+    names.into_iter().find(|name| draft.variable(name).is_some())
+}
+
+/// Settings from the user's login shell stay, since they may be meant; but they are told.
+fn tell_settings(draft: &mut Draft<'_>) {
+    for name in SETTINGS.iter().filter_map(|word| setting(draft, word)).collect::<Vec<_>>() {
+        draft.reason(&name, "is set in the job's environment, and the runtime obeys it");
     }
 }

@@ -1,7 +1,7 @@
-//! `--fakeroot`: which way the product will take, or exactly why there is none.
+//! `--fakeroot`: which way the runtime will take, or exactly why there is none.
 //!
-//! Apptainer since 1.1 tries several ways in order (`internal/pkg/fakeroot`, `cmd/internal/cli/actions_linux.go`);
-//! Singularity, SingularityCE and Apptainer 1.0 know ranges in `/etc/subuid` and `/etc/subgid` alone.
+//! Apptainer since 1.1 tries several ways (v1.4.5: `internal/pkg/runtime/launch/launcher_linux.go` for a run,
+//! `cmd/internal/cli/build_linux.go` for a build). Singularity, SingularityCE and Apptainer 1.0 need a range of ids.
 
 use super::draft::Draft;
 use super::features::{Feature, Features};
@@ -19,34 +19,50 @@ pub enum Purpose {
 /// How the root user of a container is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
-    /// It is root already: the flag is not given.
+    /// It is run by root, who needs none: the flag is not given.
     Root,
-    /// A range of ids of this user's: all owners of files can be told apart.
+    /// A range of ids: files may belong to any user of the image.
     Range,
-    /// A namespace with one id, and the `fakeroot` program beside it.
-    NamespaceAndCommand,
-    /// A namespace with one id alone: files have one owner.
-    Namespace,
+    /// A namespace with one id: all files belong to one user.
+    Namespace {
+        /// The `fakeroot` program pretends the other users.
+        command: bool,
+        /// This user has a range, which cannot be used here.
+        range_ignored: bool,
+    },
     /// The `fakeroot` program alone.
     Command,
 }
 
 impl Means {
+    /// The runtime's words.
+    #[must_use]
+    pub fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Root => &[],
+            Self::Namespace { range_ignored: true, .. } => &["--fakeroot", "--ignore-subuid"],
+            Self::Range | Self::Namespace { .. } | Self::Command => &["--fakeroot"],
+        }
+    }
+
     /// For people.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
-            Self::Root => "it is run by root",
-            Self::Range => "ids from /etc/subuid and /etc/subgid",
-            Self::NamespaceAndCommand => "a namespace with one id, and the `fakeroot` command",
-            Self::Namespace => "a namespace with one id; files cannot be given to other users",
-            Self::Command => "the `fakeroot` command alone",
+            Self::Root => "root runs it, and needs no `--fakeroot`",
+            Self::Range => "with this user's ids in /etc/subuid and /etc/subgid",
+            Self::Namespace { command: true, .. } => "with one id, and the `fakeroot` command for the others",
+            Self::Namespace { command: false, .. } => {
+                "with one id and no `fakeroot` command: giving a file to another user fails"
+            }
+            Self::Command => "with the `fakeroot` command alone",
         }
     }
 }
 
 /// Why `--fakeroot` does not work here.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
 pub struct Unusable {
     /// What is missing.
     pub why: String,
@@ -54,44 +70,92 @@ pub struct Unusable {
     pub remedy: String,
 }
 
+impl Unusable {
+    fn new(why: impl Into<String>, remedy: &str) -> Self {
+        Self { why: why.into(), remedy: remedy.to_owned() }
+    }
+}
+
+const ASK_NAMESPACES: &str = "ask the administrator for user namespaces: `sysctl user.max_user_namespaces=15000`, on Debian and Ubuntu also \
+     `kernel.unprivileged_userns_clone=1` and `kernel.apparmor_restrict_unprivileged_userns=0`";
+const ASK_RANGES: &str = "ask the administrator for ids: `usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER`, with \
+     numbers that no other user has";
+
 /// Which way `--fakeroot` takes for this user on this node.
 ///
 /// # Errors
 /// [`Unusable`]: none is there.
 pub fn outcome(node: &NodeFacts, purpose: Purpose, image_is_sandbox: bool) -> Result<Means, Unusable> {
     let features = Features::of(node.runtime);
-    let ids = &node.sub_ids;
-    let _ = purpose;
     if node.uid == 0 {
         return Ok(Means::Root);
     }
-    let has_range = ids.subuid_count > 0 && ids.subgid_count > 0;
-    let maps = ids.newuidmap || node.namespaces.setuid_starter;
-    match &node.namespaces.missing {
-        None if has_range && maps => Ok(Means::Range),
-        None if has_range => Err(Unusable {
-            why: "this user has a range in /etc/subuid, and newuidmap is not found".to_owned(),
-            remedy: "ask for the package `uidmap` (shadow-utils)".to_owned(),
-        }),
-        None if !features.has(Feature::FakerootFallback) => Err(no_range(node)),
-        None if ids.fakeroot_command => Ok(Means::NamespaceAndCommand),
-        None => Ok(Means::Namespace),
-        Some(_) if image_is_sandbox && ids.fakeroot_command && features.has(Feature::FakerootFallback) => {
-            Ok(Means::Command)
-        }
-        Some(missing) => Err(Unusable {
-            why: format!("this user gets no user namespace here: {missing}"),
-            remedy: "ask for user namespaces".to_owned(),
-        }),
+    if !features.has(Feature::Fakeroot) {
+        let why = format!("{} does not know it", node.runtime.map(|it| it.to_string()).unwrap_or_default());
+        return Err(Unusable::new(why, "use Apptainer, or Singularity 3.3 or later"));
+    }
+    let range = range(node);
+    if let Some(missing) = &node.namespaces.missing {
+        return without_namespaces(node, features, missing, purpose, image_is_sandbox, &range);
+    }
+    let command = node.sub_ids.fakeroot_command;
+    match range {
+        Ok(()) => Ok(Means::Range),
+        Err(lack) if !features.has(Feature::FakerootFallback) => Err(lack),
+        // The runtime looks into /etc/subuid alone before it decides for the range.
+        Err(_) => Ok(Means::Namespace { command, range_ignored: node.sub_ids.subuid_count > 0 }),
     }
 }
 
-fn no_range(node: &NodeFacts) -> Unusable {
-    let file = if node.sub_ids.subuid_count == 0 { "/etc/subuid" } else { "/etc/subgid" };
-    Unusable {
-        why: format!("this user has no range in {file}"),
-        remedy: "ask for ranges: `usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER`"
-            .to_owned(),
+/// Whether this user's range can be used.
+fn range(node: &NodeFacts) -> Result<(), Unusable> {
+    let ids = &node.sub_ids;
+    match (ids.subuid_count, ids.subgid_count) {
+        (0, 0) => Err(Unusable::new("this user has no range in /etc/subuid and /etc/subgid", ASK_RANGES)),
+        (0, _) => {
+            Err(Unusable::new("this user has a range in /etc/subgid, but none in /etc/subuid", ASK_RANGES))
+        }
+        (_, 0) => {
+            Err(Unusable::new("this user has a range in /etc/subuid, but none in /etc/subgid", ASK_RANGES))
+        }
+        _ if ids.newuidmap || node.namespaces.setuid_starter => Ok(()),
+        _ => Err(Unusable::new(
+            "this user has ranges in /etc/subuid and /etc/subgid, but newuidmap and newgidmap are not found",
+            "ask the administrator for them: the package `uidmap` (Debian, Ubuntu) or `shadow-utils`",
+        )),
+    }
+}
+
+fn without_namespaces(
+    node: &NodeFacts,
+    features: Features,
+    missing: &str,
+    purpose: Purpose,
+    image_is_sandbox: bool,
+    range: &Result<(), Unusable>,
+) -> Result<Means, Unusable> {
+    let none = |rest: &str| {
+        let why = format!("this user gets no user namespace here ({missing}){rest}");
+        Err(Unusable::new(why, ASK_NAMESPACES))
+    };
+    let falls_back = features.has(Feature::FakerootFallback);
+    if !node.namespaces.setuid_starter {
+        return none("");
+    }
+    if node.sub_ids.subuid_count > 0 {
+        // The starter makes the namespace as root, unless there are none at all. A build of Apptainer asks beforehand.
+        let none_at_all = missing.contains("max_user_namespaces") || falls_back && purpose == Purpose::Build;
+        return if none_at_all { none("") } else { range.clone().map(|()| Means::Range) };
+    }
+    match (falls_back, node.sub_ids.fakeroot_command, purpose) {
+        (false, ..) => range.clone().map(|()| Means::Range),
+        (true, false, _) => {
+            none(", this user has no range in /etc/subuid, and the `fakeroot` command is not found")
+        }
+        (true, true, Purpose::Run) if !image_is_sandbox => none(
+            ", and the `fakeroot` command alone works with an image that is a directory, not with a file",
+        ),
+        (true, true, _) => Ok(Means::Command),
     }
 }
 
@@ -99,13 +163,27 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     if !draft.container.fakeroot {
         return Ok(());
     }
+    let wanted = "the job file or the image's entry wants it";
     match outcome(draft.node, Purpose::Run, draft.around.is_sandbox) {
-        Ok(Means::Root) => draft.reason("no --fakeroot", "root runs it, and needs none"),
-        Ok(means) => draft
-            .flag("--fakeroot", format!("the image's entry or the job file wants it; by {}", means.as_str())),
+        Ok(Means::Root) => draft.reason("no --fakeroot", Means::Root.describe()),
+        Ok(_) if draft.assumed => draft.flag("--fakeroot", format!("{wanted}; by which way, the node tells")),
+        Ok(means) => {
+            for flag in means.flags() {
+                let why = match *flag {
+                    "--fakeroot" => format!("{wanted}; {}", means.describe()),
+                    _ => match range(draft.node) {
+                        Err(lack) => format!("{}, and the runtime would insist on them", lack.why),
+                        Ok(()) => continue,
+                    },
+                };
+                draft.flag(flag, why);
+            }
+        }
         Err(Unusable { why, remedy }) => {
             return Err(draft.unsupported(format!("`--fakeroot` does not work on this node: {why}"), remedy));
         }
     }
     Ok(())
 }
+
+pub(super) const NAMESPACES_REMEDY: &str = ASK_NAMESPACES;

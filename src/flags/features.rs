@@ -24,8 +24,6 @@ pub enum Feature {
     Unsquash,
     /// `--tmp-sandbox`: SingularityCE's word for the same.
     TmpSandbox,
-    /// SIF images are mounted through FUSE where there is no setuid starter; the others unpack them by themselves.
-    FuseMount,
     /// `--fakeroot` has ways without a range in `/etc/subuid`.
     FakerootFallback,
     /// `--ignore-subuid`, `--ignore-userns`, `--ignore-fakeroot-command`: which of these ways are left out.
@@ -35,38 +33,33 @@ pub enum Feature {
 }
 
 /// From which version of Apptainer and of Singularity(CE) on; `None`: never.
-const TABLE: [(Feature, Option<Version>, Option<Version>); 12] = [
-    // cmd/internal/cli/action_flags.go of both.
+const TABLE: [(Feature, Option<Version>, Option<Version>); 11] = [
+    // cmd/internal/cli/action_flags.go of both, but for `--tmp-sandbox`: singularity.go beside it, v4.1.0.
     (Feature::Rocm, Some(Version(1, 0, 0)), Some(Version(3, 5, 0))),
+    // setGPUConfig in internal/pkg/runtime/launch/launcher_linux.go: v1.2.2 warns, v1.2.3 does not.
     (Feature::BothGpus, Some(Version(1, 2, 3)), None),
     (Feature::Fakeroot, Some(Version(1, 0, 0)), Some(Version(3, 3, 0))),
     (Feature::Mount, Some(Version(1, 0, 0)), Some(Version(3, 9, 0))),
     (Feature::NoEval, Some(Version(1, 1, 0)), Some(Version(3, 10, 0))),
     (Feature::Cwd, Some(Version(1, 3, 0)), Some(Version(4, 0, 0))),
     (Feature::Unsquash, Some(Version(1, 1, 0)), None),
-    (Feature::TmpSandbox, None, Some(Version(4, 0, 0))),
-    (Feature::FuseMount, Some(Version(1, 1, 0)), Some(Version(4, 0, 0))),
+    (Feature::TmpSandbox, None, Some(Version(4, 1, 0))),
     (Feature::FakerootFallback, Some(Version(1, 1, 0)), None),
     (Feature::IgnoreSubuid, Some(Version(1, 1, 0)), None),
     (Feature::ImpliedFakeroot, Some(Version(1, 1, 0)), None),
 ];
 
-/// How a runtime reads the value of `APPTAINERENV_X` and `SINGULARITYENV_X`.
+/// How a runtime reads the value of `APPTAINERENV_X` and `SINGULARITYENV_X`, with `--no-eval` where it knows that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evaluation {
     /// As it stands.
     None,
-    /// A shell reads it between double quotes; quotes in it are escaped by the runtime, but for the value of
-    /// `LD_LIBRARY_PATH` where `raw_library_path` is true.
-    DoubleQuotes {
-        /// Quotes in `LD_LIBRARY_PATH` are not escaped.
-        raw_library_path: bool,
-    },
-    /// A shell reads it between double quotes, after Go's `%q`, which doubles backslashes: no dollar sign and no line
-    /// break can be written.
-    GoQuoted,
-    /// Nobody knows.
-    Unknown,
+    /// A shell reads it between single quotes (`--no-eval`).
+    SingleQuotes,
+    /// A shell reads it between double quotes. Those in it are escaped by the runtime, but for `LD_LIBRARY_PATH`.
+    DoubleQuotes,
+    /// A shell reads it between double quotes, and what it takes in them cannot be written, or nobody knows how.
+    Plain,
 }
 
 /// What a runtime knows.
@@ -94,7 +87,7 @@ impl Features {
         since.is_some_and(|since| runtime.version >= since)
     }
 
-    /// What its variables begin with: `APPTAINER`, `SINGULARITY`, or either where nobody knows.
+    /// What its own variables begin with: `APPTAINER`, `SINGULARITY`, or either where nobody knows.
     #[must_use]
     pub fn prefixes(self) -> &'static [&'static str] {
         match self.0.map(|runtime| runtime.product) {
@@ -104,19 +97,30 @@ impl Features {
         }
     }
 
-    /// How it reads values, without `--no-eval`.
+    /// What the variables begin with that it obeys, the stronger first: Apptainer takes those of Singularity too.
+    #[must_use]
+    pub fn obeyed_prefixes(self) -> &'static [&'static str] {
+        match self.0.map(|runtime| runtime.product) {
+            Some(Product::SingularityCe | Product::Singularity) => &["SINGULARITY"],
+            Some(Product::Apptainer) | None => &["APPTAINER", "SINGULARITY"],
+        }
+    }
+
+    /// How it reads values.
     ///
-    /// `injectEnvHandler` in `internal/pkg/runtime/engine/*/process_linux.go`: in Singularity since v3.6.0, with `%q`
-    /// up to v3.8.1, with double quotes since; in Apptainer since v1.0.0. v3.5 has none: `internal/pkg/util/env/clean.go`.
+    /// `injectEnvHandler` in `internal/pkg/runtime/engine/*/process_linux.go`: in Singularity since v3.6.0, up to v3.8.1
+    /// with Go's `%q`, which doubles backslashes, so that no dollar sign can be kept from the shell; since v3.8.2 and
+    /// in Apptainer since v1.0.0 between double quotes that the user's backslashes work in. v3.5 has no such shell
+    /// (`internal/pkg/util/env/clean.go`).
     #[must_use]
     pub fn evaluation(self) -> Evaluation {
-        let Some(runtime) = self.0 else { return Evaluation::Unknown };
-        let raw_library_path = !self.has(Feature::NoEval);
+        let Some(runtime) = self.0 else { return Evaluation::Plain };
         match runtime.product {
-            Product::Apptainer => Evaluation::DoubleQuotes { raw_library_path },
+            _ if self.has(Feature::NoEval) => Evaluation::SingleQuotes,
+            Product::Apptainer => Evaluation::DoubleQuotes,
             _ if runtime.version < Version(3, 6, 0) => Evaluation::None,
-            _ if runtime.version < Version(3, 8, 2) => Evaluation::GoQuoted,
-            _ => Evaluation::DoubleQuotes { raw_library_path },
+            _ if runtime.version < Version(3, 8, 2) => Evaluation::Plain,
+            _ => Evaluation::DoubleQuotes,
         }
     }
 }

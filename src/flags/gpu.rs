@@ -1,7 +1,7 @@
 //! `--nv` and `--rocm`: the GPUs that the job was given, on the node that has them.
 //!
 //! The runtime ends with 0 whether `--nv` finds a driver or not, so what it says proves nothing; the node's own files do.
-//! `--nvccli` is never given: without `nvidia-container-cli` it fails, and it makes the image writable.
+//! `--nvccli` is never given: it fails where `nvidia-container-cli` is missing, and it makes the image writable.
 
 use super::draft::Draft;
 use super::features::Feature;
@@ -10,143 +10,176 @@ use crate::job::GpuMode;
 
 /// Values that name no GPU: CUDA's, Slurm's, and those of NVIDIA's container runtime.
 const NO_GPU: [&str; 5] = ["", "-1", "NoDevFiles", "none", "void"];
-/// Variables that hide GPUs of one maker, and not those of the other.
-const NVIDIA_MASKS: [&str; 2] = ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"];
-const AMD_MASKS: [&str; 2] = ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"];
+/// Images of NVIDIA have it set to `all`, and what starts in them hands it on: it gives nothing, but it may hide.
+const NO_GRANT: &str = "NVIDIA_VISIBLE_DEVICES";
 
-#[derive(Clone, Copy)]
-struct Maker {
-    name: &'static str,
-    flag: &'static str,
-    masks: [&'static str; 2],
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Maker {
+    Nvidia,
+    Amd,
 }
 
-const NVIDIA: Maker = Maker { name: "NVIDIA", flag: "--nv", masks: NVIDIA_MASKS };
-const AMD: Maker = Maker { name: "AMD", flag: "--rocm", masks: AMD_MASKS };
-
-pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
-    let mode = draft.container.gpu;
-    if mode == GpuMode::None {
-        draft.reason("no --nv", "the job file says `image.gpu = \"none\"`");
-        return Ok(());
-    }
-    let gpus = &draft.node.gpus;
-    let Some(grant) = granted(draft) else {
-        draft.reason("no --nv", "the job was given no GPU");
-        return Ok(());
-    };
-    let wanted: Vec<Maker> = [(NVIDIA, GpuMode::Nvidia), (AMD, GpuMode::Amd)]
-        .into_iter()
-        .filter(|(_, only)| mode == GpuMode::Auto || mode == *only)
-        .map(|(maker, _)| maker)
-        .collect();
-    let (hidden, open): (Vec<Maker>, Vec<Maker>) =
-        wanted.iter().partition(|maker| hidden_by(gpus, **maker).is_some());
-    for maker in &hidden {
-        if let Some(mask) = hidden_by(gpus, *maker) {
-            draft.reason(&format!("no {}", maker.flag), format!("{mask} hides all GPUs of {}", maker.name));
+impl Maker {
+    fn flag(self) -> &'static str {
+        match self {
+            Self::Nvidia => "--nv",
+            Self::Amd => "--rocm",
         }
     }
-    let there: Vec<Maker> = open.iter().filter(|maker| is_there(gpus, **maker)).copied().collect();
-    match (there.as_slice(), open.as_slice()) {
-        (_, []) => Ok(()),
-        ([], open) => missing(draft, &grant, open),
-        (there, _) => give(draft, &grant, there),
+
+    /// Where its driver shows.
+    fn place(self) -> &'static str {
+        match self {
+            Self::Nvidia => "neither /dev/nvidiactl nor /proc/driver/nvidia",
+            Self::Amd => "no /dev/kfd",
+        }
+    }
+
+    /// Variables that hide its GPUs from a program, and not those of the other.
+    fn masks(self) -> [&'static str; 2] {
+        match self {
+            Self::Nvidia => ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"],
+            Self::Amd => ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"],
+        }
+    }
+
+    fn is_there(self, gpus: &GpuFacts) -> bool {
+        match self {
+            Self::Nvidia => gpus.nvidia_device || gpus.nvidia_driver.is_some(),
+            Self::Amd => gpus.amd_device,
+        }
+    }
+
+    /// The mask that leaves none of its GPUs: the name and the value.
+    fn hidden_by(self, gpus: &GpuFacts) -> Option<&(String, String)> {
+        let masks = || gpus.granted_by.iter().filter(|(name, _)| self.masks().contains(&name.as_str()));
+        let names_one = masks().any(|(_, value)| !NO_GPU.contains(&value.trim()));
+        masks().next().filter(|_| !names_one)
+    }
+
+    fn is_wanted(self, mode: GpuMode) -> bool {
+        match mode {
+            GpuMode::Auto => true,
+            GpuMode::Nvidia => self == Self::Nvidia,
+            GpuMode::Amd => self == Self::Amd,
+            GpuMode::None => false,
+        }
+    }
+}
+
+pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    let (mode, gpus) = (draft.container.gpu, &draft.node.gpus);
+    if mode == GpuMode::None {
+        draft.reason("no --nv, no --rocm", "the job file says `image.gpu = \"none\"`");
+        return Ok(());
+    }
+    let Some(grant) = grant(draft) else {
+        draft.reason("no --nv, no --rocm", "the job was given no GPU");
+        return Ok(());
+    };
+    let mut open: Vec<Maker> = Vec::new();
+    for maker in [Maker::Nvidia, Maker::Amd].into_iter().filter(|maker| maker.is_wanted(mode)) {
+        match maker.hidden_by(gpus) {
+            None => open.push(maker),
+            Some((name, value)) => {
+                draft.reason(&format!("no {}", maker.flag()), format!("{name}={value:?} leaves no GPU"));
+            }
+        }
+    }
+    let there: Vec<Maker> = open.iter().filter(|maker| maker.is_there(gpus)).copied().collect();
+    if !there.is_empty() {
+        return give(draft, &grant, &there);
+    }
+    // Of a node without GPUs, the masks that the job sets itself tell what it wants, the scheduler's what it has.
+    let hidden_by_job = [Maker::Nvidia, Maker::Amd].into_iter().filter_map(|maker| maker.hidden_by(gpus));
+    let is_own_will = hidden_by_job.into_iter().any(|(name, _)| draft.container.variables.contains(name));
+    if is_own_will || open.is_empty() && !draft.container.gpus_asked {
+        Ok(())
+    } else {
+        nothing(draft, &grant, &open)
     }
 }
 
 /// By what the job was given GPUs.
-fn granted(draft: &Draft<'_>) -> Option<String> {
+fn grant(draft: &Draft<'_>) -> Option<String> {
     let gpus = &draft.node.gpus;
-    let by_variable = gpus.granted_by.iter().find(|(name, value)| grants(name, value));
-    if let Some((name, value)) = by_variable {
+    if let Some((name, value)) = gpus.granted_by.iter().find(|(name, value)| grants(name, value)) {
         return Some(format!("{name}={value}"));
     }
     if draft.container.gpus_asked {
         return Some("the job asks for GPUs".to_owned());
     }
+    let usable = |maker: Maker| {
+        maker.is_there(gpus) && maker.hidden_by(gpus).is_none() && maker.is_wanted(draft.container.gpu)
+    };
+    if ![Maker::Nvidia, Maker::Amd].into_iter().any(usable) {
+        return None;
+    }
     let scheduled = ["SLURM_JOB_ID", "PBS_JOBID"].iter().any(|name| draft.variable(name).is_some());
-    let hidden =
-        [NVIDIA, AMD].into_iter().all(|maker| !is_there(gpus, maker) || hidden_by(gpus, maker).is_some());
-    (!scheduled && !hidden).then(|| "no scheduler keeps this machine's GPUs from the job".to_owned())
+    match draft.container.gpu {
+        GpuMode::Nvidia | GpuMode::Amd => Some("the job file wants them (`image.gpu`)".to_owned()),
+        GpuMode::Auto | GpuMode::None if scheduled => None,
+        GpuMode::Auto | GpuMode::None => Some("no scheduler shares out this machine's GPUs".to_owned()),
+    }
 }
 
 fn grants(name: &str, value: &str) -> bool {
     let value = value.trim();
     let is_count = name.ends_with("_ON_NODE") || name.ends_with("_PER_NODE");
-    !NO_GPU.contains(&value) && !(is_count && value == "0")
-}
-
-/// The mask that leaves no GPU of this maker, as `NAME=value`.
-fn hidden_by(gpus: &GpuFacts, maker: Maker) -> Option<String> {
-    let masks = || gpus.granted_by.iter().filter(|(name, _)| maker.masks.contains(&name.as_str()));
-    let hiding = masks().find(|(_, value)| NO_GPU.contains(&value.trim()))?;
-    Some(format!("{}={}", hiding.0, hiding.1))
-}
-
-fn is_there(gpus: &GpuFacts, maker: Maker) -> bool {
-    if maker.flag == NVIDIA.flag {
-        gpus.nvidia_device || gpus.nvidia_driver.is_some()
-    } else {
-        gpus.amd_device
-    }
+    name != NO_GRANT && !NO_GPU.contains(&value) && !(is_count && value == "0")
 }
 
 fn give(draft: &mut Draft<'_>, grant: &str, there: &[Maker]) -> Result<(), Refusal> {
-    let both = there.len() > 1;
-    let nvidia = there.iter().any(|maker| maker.flag == NVIDIA.flag);
-    if nvidia && draft.node.gpus.cuda_library == Some(false) {
-        missing_library(draft, grant)?;
-    }
-    for maker in there {
-        if maker.flag == AMD.flag && both && !draft.features.has(Feature::BothGpus) {
+    let together = there.len() == 1 || draft.features.has(Feature::BothGpus);
+    for &maker in there {
+        if maker == Maker::Amd && !together {
             let runtime = draft.runtime();
             draft.warn(format!(
-                "this node has GPUs of NVIDIA and of AMD, and {runtime} passes on NVIDIA's alone"
+                "this node has GPUs of NVIDIA and of AMD, and {runtime} passes NVIDIA's alone"
             ));
             draft.reason("no --rocm", format!("{runtime} takes `--nv` alone where both are given"));
             continue;
         }
-        if maker.flag == AMD.flag && !draft.features.has(Feature::Rocm) {
-            let runtime = draft.runtime();
-            let what = format!("{runtime} does not know `--rocm`");
-            return lost(draft, what);
+        if maker == Maker::Amd && !draft.features.has(Feature::Rocm) {
+            let what = format!("{} does not know `--rocm`", draft.runtime());
+            lose(draft, what)?;
+            continue;
         }
-        let found =
-            if maker.flag == NVIDIA.flag { "its driver is on this node" } else { "/dev/kfd is on this node" };
-        draft.flag(maker.flag, format!("{grant}, and {found}"));
+        let found = match (draft.assumed, maker) {
+            (true, _) => "; the node decides",
+            (false, Maker::Nvidia) => ", and NVIDIA's driver is on this node",
+            (false, Maker::Amd) => ", and /dev/kfd is on this node",
+        };
+        draft.flag(maker.flag(), format!("{grant}{found}"));
+        if maker == Maker::Nvidia && draft.node.gpus.cuda_library == Some(false) {
+            lose(
+                draft,
+                "`ldconfig -p` does not know libcuda.so.1 on this node, which `--nv` passes".to_owned(),
+            )?;
+        }
     }
     Ok(())
 }
 
-fn missing_library(draft: &mut Draft<'_>, grant: &str) -> Result<(), Refusal> {
-    let _ = grant;
-    lost(
-        draft,
-        "`ldconfig -p` does not know libcuda.so.1 on this node, so `--nv` has no library to pass on"
-            .to_owned(),
-    )
-}
-
-/// GPUs were given, and no driver is there.
-fn missing(draft: &mut Draft<'_>, grant: &str, open: &[Maker]) -> Result<(), Refusal> {
-    let nothing = match open {
-        [only] if only.flag == AMD.flag => "there is no /dev/kfd on this node",
-        [_] => "there is neither /dev/nvidiactl nor /proc/driver/nvidia on this node",
-        _ => "there is neither /dev/nvidiactl nor /proc/driver/nvidia nor /dev/kfd on this node",
+/// GPUs were given, and the node has no driver for them, or a mask hides them all.
+fn nothing(draft: &mut Draft<'_>, grant: &str, open: &[Maker]) -> Result<(), Refusal> {
+    let places: Vec<&str> = open.iter().map(|maker| maker.place()).collect();
+    let why = match places.as_slice() {
+        [] => "the masks in its environment leave none".to_owned(),
+        places => format!("there is {} on this node", places.join(", and ")),
     };
     for maker in open {
-        draft.reason(&format!("no {}", maker.flag), format!("{grant}, but {nothing}"));
+        draft.reason(&format!("no {}", maker.flag()), format!("{grant}, but {why}"));
     }
-    lost(draft, nothing.to_owned())
+    lose(draft, why)
 }
 
 /// No GPU works in the container: an end or a warning, as the job wants it.
-fn lost(draft: &mut Draft<'_>, why: String) -> Result<(), Refusal> {
+fn lose(draft: &mut Draft<'_>, why: String) -> Result<(), Refusal> {
     if draft.container.require_gpu {
         return Err(Refusal::NoGpu { why });
     }
     draft.warn(format!("the job was given GPUs, but {why}: it runs without them"));
-    draft.out.gpu_missing = Some(why);
+    draft.out.gpu_missing.get_or_insert(why);
     Ok(())
 }

@@ -6,28 +6,25 @@ use super::features::Evaluation;
 
 /// What to set so that the variable `name` has this value in the container; `None`: this runtime cannot be told.
 pub(super) fn literal(evaluation: Evaluation, name: &str, value: &str) -> Option<String> {
+    // Seen with Apptainer 1.4.5: the shell in the container takes CR LF for LF, in any quotes.
+    let is_kept = evaluation == Evaluation::None || !value.contains("\r\n");
     match evaluation {
-        Evaluation::None => Some(value.to_owned()),
-        Evaluation::DoubleQuotes { raw_library_path } => {
-            let quotes = raw_library_path && name == "LD_LIBRARY_PATH";
-            Some(escaped(value, quotes))
-        }
-        Evaluation::GoQuoted => {
-            // Quotes and backslashes come back as they are; what Go writes with a letter does not.
-            let plain = |c: char| c == ' ' || c.is_ascii_graphic() && !matches!(c, '$' | '`');
-            value.chars().all(plain).then(|| value.to_owned())
-        }
-        Evaluation::Unknown => {
-            let plain = |c: char| c.is_alphanumeric() || " ,.:;/_-+=@%^~".contains(c);
-            value.chars().all(plain).then(|| value.to_owned())
+        _ if !is_kept => None,
+        Evaluation::None | Evaluation::SingleQuotes => Some(value.to_owned()),
+        Evaluation::DoubleQuotes => Some(escaped(value, name == "LD_LIBRARY_PATH")),
+        Evaluation::Plain => {
+            let is_plain =
+                |c: char| c == ' ' || c.is_alphanumeric() || c.is_ascii_graphic() && !"\\\"$`".contains(c);
+            value.chars().all(is_plain).then(|| value.to_owned())
         }
     }
 }
 
-fn escaped(value: &str, quotes: bool) -> String {
+/// With backslashes, for a shell that reads it between double quotes.
+fn escaped(value: &str, double_quotes_too: bool) -> String {
     let mut out = String::with_capacity(value.len());
     for c in value.chars() {
-        if matches!(c, '\\' | '$' | '`') || quotes && c == '"' {
+        if matches!(c, '\\' | '$' | '`') || double_quotes_too && c == '"' {
             out.push('\\');
         }
         out.push(c);

@@ -13,7 +13,9 @@ pub mod fakeroot;
 mod features;
 mod gpu;
 mod literal;
+mod name;
 mod node;
+mod preview;
 mod root_fs;
 mod runtime;
 
@@ -22,6 +24,7 @@ pub use choose::{Surroundings, choose};
 pub use container::Container;
 pub use features::{Evaluation, Feature, Features};
 pub use node::{GpuFacts, Namespaces, NodeFacts, SubIds};
+pub use preview::preview;
 pub use runtime::{Product, Runtime, Version};
 
 /// A flag, or a variable of the runtime, and why it is given.
@@ -82,4 +85,21 @@ pub enum Refusal {
         /// What to do about it.
         remedy: String,
     },
+}
+
+impl Refusal {
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::NoGpu { .. } => {
+                "ask for another node, or leave `image.require_gpu` out to run without".to_owned()
+            }
+            Self::NoSource { .. } => "make it on the node, or take it out of `image.bind`".to_owned(),
+            Self::NoVariable { variable, .. } => {
+                format!("set {variable} in `[run] env`, or name a path that does not depend on it")
+            }
+            Self::Unsupported { remedy, .. } => remedy.clone(),
+        }
+    }
 }

@@ -1,7 +1,11 @@
-//! How the image becomes a root file system: mounted through FUSE, or unpacked first.
+//! How the image becomes a root file system: mounted, or unpacked first.
+//!
+//! Without a setuid starter Apptainer mounts a SIF through FUSE and ends where that fails; Singularity and SingularityCE
+//! before 4.1 unpack it by themselves.
 
 use super::Refusal;
 use super::draft::Draft;
+use super::fakeroot::NAMESPACES_REMEDY;
 use super::features::Feature;
 
 pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
@@ -9,34 +13,32 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     if node.uid == 0 {
         return Ok(());
     }
-    let setuid = node.namespaces.setuid_starter
-        && !draft.container.fakeroot
-        && !draft.has_option(&["--userns", "-u", "--fakeroot"]);
-    if setuid {
-        return Ok(());
+    match (&node.namespaces.missing, node.namespaces.setuid_starter) {
+        (Some(missing), false) => {
+            let what = format!(
+                "{} starts no container here: this user gets no user namespace ({missing}), and there is no setuid \
+                 starter",
+                draft.runtime()
+            );
+            return Err(draft.unsupported(what, format!("{NAMESPACES_REMEDY}; or for `apptainer-suid`")));
+        }
+        (_, true) if !draft.container.fakeroot && !draft.has_option(&["-u", "--userns"]) => return Ok(()),
+        _ => {}
     }
-    if let Some(missing) = node.namespaces.missing.as_ref().filter(|_| !node.namespaces.setuid_starter) {
-        let what = format!(
-            "{} starts no container here: this user gets no user namespace ({missing}), and there is no setuid starter",
-            draft.runtime()
-        );
-        let remedy = "ask for user namespaces (`sysctl user.max_user_namespaces=15000`), or for the package `apptainer-suid`";
-        return Err(draft.unsupported(what, remedy));
-    }
-    if draft.around.is_sandbox || !draft.features.has(Feature::FuseMount) {
-        return Ok(());
-    }
+    let flag = match [Feature::Unsquash, Feature::TmpSandbox].map(|feature| draft.features.has(feature)) {
+        [true, _] => "--unsquash",
+        [_, true] => "--tmp-sandbox",
+        _ => return Ok(()),
+    };
     let why = match (node.squashfuse, node.fuse_device) {
+        _ if draft.around.is_sandbox || draft.has_option(&[flag]) => return Ok(()),
         (true, true) => return Ok(()),
-        (false, _) => "no squashfuse program is found here, by which a SIF is mounted",
+        (false, _) => "no squashfuse program is found here, which mounts a SIF",
         (true, false) => "this user may not open /dev/fuse here, by which a SIF is mounted",
     };
-    let flag = if draft.features.has(Feature::Unsquash) { "--unsquash" } else { "--tmp-sandbox" };
-    if !draft.has_option(&[flag]) {
-        draft.flag(
-            flag,
-            format!("{why}; it is unpacked first, which takes time and space in the temporary directory"),
-        );
-    }
+    draft.flag(
+        flag,
+        format!("{why}: it is unpacked into the temporary directory first, which takes its time"),
+    );
     Ok(())
 }

@@ -33,6 +33,7 @@ mod docs;
 mod example_job;
 mod exec;
 mod explain;
+mod flags;
 mod forgotten;
 mod gpu;
 mod gpu_runs;

@@ -1,0 +1,60 @@
+//! The words as they are expected where the node cannot be looked at yet.
+
+use super::choose::{Surroundings, decide};
+use super::draft::Draft;
+use super::{Container, GpuFacts, Invocation, Namespaces, NodeFacts, Refusal, Runtime, SubIds};
+
+/// What [`choose`](super::choose()) will give on a node that has what the job asks for. `runtime` is that of this site as
+/// far as it is known; the words begin with `command`.
+///
+/// The values of variables are known on the node only: `sets` stays empty, and binds whose source holds a variable are
+/// not among the words, but among the reasons.
+///
+/// # Errors
+/// [`Refusal::Unsupported`] where this version can never do what the job wants.
+pub fn preview(
+    container: &Container,
+    runtime: Option<Runtime>,
+    command: &str,
+) -> Result<Invocation, Refusal> {
+    let later = |bind: &crate::job::Bind| bind.has_variable();
+    let mut known = container.clone();
+    known.binds.retain(|bind| !later(bind));
+    let node = expected(container, runtime, command);
+    let around = Surroundings {
+        variables: &|name| container.variables.iter().any(|known| known == name).then(|| "x".to_owned()),
+        names: &[],
+        exists: &|_| true,
+        is_sandbox: false,
+    };
+    let mut draft = Draft::new(&known, &node, &around);
+    draft.assumed = true;
+    for bind in container.binds.iter().filter(|bind| later(bind)) {
+        draft.reason(
+            &format!("--bind {}:{}", bind.source, bind.target),
+            "`image.bind`; its source is known on the node",
+        );
+    }
+    let mut invocation = decide(draft)?;
+    invocation.sets.clear();
+    Ok(invocation)
+}
+
+/// A node that lets this user do everything, with the GPUs that the job asks for.
+fn expected(container: &Container, runtime: Option<Runtime>, command: &str) -> NodeFacts {
+    let gpus = container.gpus_asked;
+    NodeFacts {
+        command: command.to_owned(),
+        runtime,
+        uid: u32::MAX,
+        gpus: GpuFacts {
+            nvidia_device: gpus && !container.rocm,
+            amd_device: gpus && container.rocm,
+            ..GpuFacts::default()
+        },
+        namespaces: Namespaces::default(),
+        sub_ids: SubIds { subuid_count: 1, subgid_count: 1, newuidmap: true, fakeroot_command: true },
+        squashfuse: true,
+        fuse_device: true,
+    }
+}
