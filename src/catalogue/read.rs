@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::entry::{Accelerator, Check, Entry, FileState, Place};
 use super::name::name_problem;
-use crate::config::{Origin, Owner};
+use crate::config::{Origin, Owner, read_arch};
 use crate::diagnostic::{Problem, nearest};
 use crate::job::{Fields, Located, Provenance, read_uri, word};
 
@@ -275,15 +275,6 @@ fn read_version(text: &str) -> Result<String, String> {
     } else {
         Err(format!("{text:?} is no version such as \"2.4.1\""))
     }
-}
-
-/// As `uname -m` has it; Debian's and Go's words are known.
-fn read_arch(text: &str) -> Result<String, String> {
-    Ok(match word(text)?.as_str() {
-        "amd64" => "x86_64".to_owned(),
-        "arm64" => "aarch64".to_owned(),
-        other => other.to_owned(),
-    })
 }
 
 fn read_digest(text: &str) -> Result<String, String> {

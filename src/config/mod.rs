@@ -17,8 +17,10 @@ pub use daemon::DaemonSettings;
 pub use fragment::{Entry, Fragment, Origin};
 pub use keys::{DAEMON_KEYS, KEYS, Key, Kind, Value};
 pub use settings::{ConfigError, Defaults, Settings};
+pub(crate) use tables::read_arch;
 pub use tables::{
-    Condition, GpuTable, House, HouseRule, Owner, QueueTable, Rule, StorageTable, Subject, Tables, Wanted,
+    Alias, Condition, GpuTable, House, HouseRule, Mirror, Owner, QueueTable, Rule, SCHEMES, StorageTable,
+    Subject, Tables, Wanted,
 };
 pub use values::Setting;
 pub use version::VersionRange;

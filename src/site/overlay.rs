@@ -69,6 +69,8 @@ mod tests {
             min_nodes: None,
             max_nodes: None,
             accounts: None,
+            arch: None,
+            microarch: None,
         };
         let gpu =
             QueueTable { is_default: Some(true), max_nodes: Some(4), accounts: Some(vec![]), ..table("gpu") };

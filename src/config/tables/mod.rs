@@ -3,9 +3,12 @@
 //! They stand in the same files as the settings. A later file's entry replaces an earlier one of the same name, but what a
 //! user's own file says of rules and house rules is added to the site's and replaces nothing.
 
+mod images;
 mod read;
 mod words;
 
+pub(crate) use images::read_arch;
+pub use images::{Alias, Mirror, SCHEMES};
 pub(super) use read::{TABLES, is_table, read};
 
 use super::fragment::Origin;
@@ -38,6 +41,14 @@ pub struct Tables {
     pub house: House,
     /// `[queues.NAME]`: what is said of queues in place of the scheduler.
     pub queues: Vec<QueueTable>,
+    /// `[site] arch`: the nodes' architecture, as `uname -m` has it.
+    pub arch: Option<(String, Origin)>,
+    /// `[site] microarch`: what every node's processor is at least.
+    pub microarch: Option<(String, Origin)>,
+    /// `[aliases]`: own schemes of URIs.
+    pub aliases: Vec<Alias>,
+    /// `[mirrors]`: where images come from in place of where they are said to.
+    pub mirrors: Vec<Mirror>,
 }
 
 /// One of `[[rules]]`.
@@ -154,6 +165,10 @@ pub struct GpuTable {
     pub cores_per_gpu: Option<u32>,
     /// False where the scheduler knows no types of GPUs, so that the type must not be asked for.
     pub typed: bool,
+    /// Who makes it: `nvidia` or `amd`.
+    pub accelerator: Option<String>,
+    /// The least version of the driver on its nodes, such as `550.54`.
+    pub driver: Option<String>,
 }
 
 /// `[house]`: the site's rules for all jobs.
@@ -199,6 +214,10 @@ pub struct QueueTable {
     pub max_nodes: Option<u32>,
     /// Accounts that may use it.
     pub accounts: Option<Vec<String>>,
+    /// Its nodes' architecture.
+    pub arch: Option<String>,
+    /// What the processor of each of its nodes is at least.
+    pub microarch: Option<String>,
 }
 
 impl Tables {
@@ -211,7 +230,21 @@ impl Tables {
         let gpus = self.gpus.iter().map(|table| (format!("gpus.{}", table.kind), &table.origin));
         let queues = self.queues.iter().map(|table| (format!("queues.{}", table.name), &table.origin));
         let house = self.house.entries();
-        site.chain(rules).chain(storage).chain(gpus).chain(house).chain(queues).collect()
+        let processor = [("site.arch", &self.arch), ("site.microarch", &self.microarch)];
+        let processor = processor
+            .into_iter()
+            .filter_map(|(key, said)| said.as_ref().map(|(word, origin)| (format!("{key} {word}"), origin)));
+        let aliases = self.aliases.iter().map(|alias| (format!("aliases {}", alias.name), &alias.origin));
+        let mirrors = self.mirrors.iter().map(|mirror| (format!("mirrors {}", mirror.from), &mirror.origin));
+        let images = aliases.chain(mirrors);
+        site.chain(processor)
+            .chain(rules)
+            .chain(storage)
+            .chain(gpus)
+            .chain(house)
+            .chain(queues)
+            .chain(images)
+            .collect()
     }
 
     /// What is said of a type of GPU; schedulers tell no capital letters from small ones.
@@ -238,6 +271,10 @@ impl Tables {
         replace(&mut self.storage, &later.storage, |table| &table.name);
         replace(&mut self.gpus, &later.gpus, |table| &table.kind);
         replace(&mut self.queues, &later.queues, |table| &table.name);
+        replace(&mut self.aliases, &later.aliases, |alias| &alias.name);
+        replace(&mut self.mirrors, &later.mirrors, |mirror| &mirror.from);
+        self.arch = later.arch.clone().or(self.arch.take());
+        self.microarch = later.microarch.clone().or(self.microarch.take());
         self.house.lay_over(&later.house, owner);
     }
 }
@@ -297,6 +334,8 @@ mod tests {
     const SITE: &str = r#"
 [site]
 name = "iris"
+arch = "x86_64"
+microarch = "x86-64-v3"
 
 [[rules]]
 name = "xla"
@@ -314,7 +353,7 @@ queues = ["gpu"]
 
 [gpus]
 v100 = { queue = "gpu", cores_per_gpu = 7, constraint = "volta", typed = false }
-a100 = {}
+a100 = { accelerator = "nvidia", driver = "550.54" }
 
 [house]
 cores_per_gpu = 7
@@ -327,6 +366,14 @@ max_walltime = "2d"
 max_nodes = 4
 default = true
 accounts = ["p1"]
+arch = "amd64"
+microarch = "skylake_avx512"
+
+[aliases]
+ml = "docker://registry.example.org/ml"
+
+[mirrors]
+"docker://docker.io" = "docker://mirror.example.org/hub"
 "#;
 
     fn read(path: &str, text: &str) -> Fragment {
@@ -355,7 +402,7 @@ accounts = ["p1"]
         let tables = merged(&[read("/etc/dlrun/dlrun.toml", SITE)]);
         assert_eq!(tables.site.as_ref().map(|(name, _)| &name[..]), Some("iris"));
         let [xla, always] = &tables.rules[..] else { panic!("{tables:#?}") };
-        assert_eq!((xla.name.as_str(), xla.origin.to_string().as_str()), ("xla", "/etc/dlrun/dlrun.toml:5"));
+        assert_eq!((xla.name.as_str(), xla.origin.to_string().as_str()), ("xla", "/etc/dlrun/dlrun.toml:7"));
         let subjects: Vec<_> = xla.when.iter().map(|condition| condition.subject).collect();
         assert_eq!(subjects, [Subject::Framework, Subject::Version, Subject::Accelerator]);
         assert_eq!(xla.when[0].any_of, [Wanted::Word("tensorflow".into())]);
@@ -365,7 +412,7 @@ accounts = ["p1"]
         assert_eq!((always.epilogue.len(), always.directives.len(), always.arguments.len()), (1, 1, 1));
         let scratch = &tables.storage[0];
         assert_eq!((scratch.name.as_str(), scratch.class), ("scratch", StorageClass::Ssd));
-        assert_eq!(scratch.origin.to_string(), "/etc/dlrun/dlrun.toml:14");
+        assert_eq!(scratch.origin.to_string(), "/etc/dlrun/dlrun.toml:16");
         let kinds: Vec<_> = tables.gpus.iter().map(|gpu| (gpu.kind.as_str(), gpu.typed)).collect();
         assert_eq!(kinds, [("v100", false), ("a100", true)]);
         assert_eq!(tables.house.forbid[0].reason.as_deref(), Some("memory goes by cores here"));
@@ -373,6 +420,24 @@ accounts = ["p1"]
         let gpu = &tables.queues[0];
         assert_eq!((gpu.is_default, gpu.max_nodes, gpu.min_nodes), (Some(true), Some(4), None));
         assert_eq!(gpu.max_walltime, Some(Walltime(2 * 86_400)));
+        assert_eq!((gpu.arch.as_deref(), gpu.microarch.as_deref()), (Some("x86_64"), Some("skylake_avx512")));
+        assert_eq!(tables.arch.as_ref().map(|(arch, _)| &arch[..]), Some("x86_64"));
+        assert_eq!(
+            tables.microarch.as_ref().map(|(_, origin)| origin.to_string()).as_deref(),
+            Some("/etc/dlrun/dlrun.toml:5")
+        );
+        assert_eq!(tables.gpus[1].driver.as_deref(), Some("550.54"));
+        let (alias, mirror) = (&tables.aliases[0], &tables.mirrors[0]);
+        assert_eq!((&alias.name[..], &alias.target[..]), ("ml", "docker://registry.example.org/ml"));
+        assert_eq!(
+            (&mirror.from[..], &mirror.to[..]),
+            ("docker://docker.io", "docker://mirror.example.org/hub")
+        );
+        let shown: Vec<String> = tables.entries().into_iter().map(|(name, _)| name).collect();
+        assert!(
+            shown.contains(&"aliases ml".to_owned()) && shown.contains(&"site.arch x86_64".to_owned()),
+            "{shown:?}"
+        );
     }
 
     #[test]
@@ -381,7 +446,7 @@ accounts = ["p1"]
         let tables = merged(&[read("/a.toml", SITE), read("/b.toml", later)]);
         let rules: Vec<_> =
             tables.rules.iter().map(|rule| (rule.name.as_str(), rule.origin.to_string())).collect();
-        assert_eq!(rules, [("xla", "/b.toml:1".to_owned()), ("always", "/a.toml:10".to_owned())]);
+        assert_eq!(rules, [("xla", "/b.toml:1".to_owned()), ("always", "/a.toml:12".to_owned())]);
         assert_eq!((tables.storage.len(), tables.storage[0].path.as_str()), (1, "$TMP"));
         assert_eq!(tables.house.cores_per_gpu.as_ref().map(|(cores, _)| *cores), Some(4));
         let forbidden: Vec<_> =
@@ -437,6 +502,19 @@ accounts = ["p1"]
             ("[gpus]\nv100 = { queue = \"a b\" }\n".into(), 2, "must not contain ' '"),
             ("[queues.gpu]\nmax_walltime = \"30\"\n".into(), 2, "has no unit"),
             ("[site]\nname = \"\"\n".into(), 2, "is no name"),
+            ("[gpus]\nv100 = { driver = \"new\" }\n".into(), 2, "is no version"),
+            ("[gpus]\nv100 = { accelerator = \"intel\" }\n".into(), 2, "must be one of"),
+            ("[queues.gpu]\nmicroarch = \"a b\"\n".into(), 2, "is no name"),
+            ("[aliases]\nml = \"registry.example.org\"\n".into(), 2, "is no URI"),
+            ("[aliases]\nML = \"docker://x\"\n".into(), 2, "is no scheme"),
+            ("[aliases]\ndocker = \"docker://x\"\n".into(), 2, "write a mirror"),
+            (
+                "[aliases]\na = \"b://x\"\nb = \"docker://x\"\n".into(),
+                2,
+                "has no scheme of the runtime; there are docker",
+            ),
+            ("[mirrors]\n\"docker.io\" = \"docker://x\"\n".into(), 2, "is no URI"),
+            ("[mirrors]\n\"docker://a\" = 3\n".into(), 2, "must be text"),
         ] {
             let (at, shown) = fault(&text);
             assert!(at == line && shown.contains(part), "{at}: {shown}, not {line}: {part}, of\n{text}");

@@ -8,15 +8,17 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::images;
 use super::words::{house_rules, name_problem, path_problem, steps, wanted, words};
 use super::{Condition, GpuTable, House, Owner, QueueTable, Rule, StorageTable, Subject, Tables};
 use crate::config::fragment::Origin;
 use crate::diagnostic::Problem;
-use crate::job::{Fields, Located, StorageClass, option_lines, option_text, read_env, read_modules};
+use crate::job::{Fields, Located, StorageClass, option_lines, option_text, read_env, read_modules, word};
 use crate::units::Walltime;
 
 /// Their names.
-pub(in crate::config) const TABLES: [&str; 6] = ["site", "rules", "storage", "gpus", "house", "queues"];
+pub(in crate::config) const TABLES: [&str; 8] =
+    ["site", "rules", "storage", "gpus", "house", "queues", "aliases", "mirrors"];
 
 /// Says whether a key at the top of a file is one of the tables.
 pub(in crate::config) fn is_table(name: &str) -> bool {
@@ -34,7 +36,13 @@ pub(in crate::config) fn read(
     let mut reader = Reader { path, text, problems };
     match (name, value.get_ref()) {
         ("rules", DeValue::Array(rules)) => reader.rules(&mut tables.rules, rules),
-        ("site", DeValue::Table(table)) => tables.site = reader.site(table),
+        ("site", DeValue::Table(table)) => reader.site(tables, table),
+        ("aliases", DeValue::Table(table)) => {
+            tables.aliases = images::aliases(table, text, path, reader.problems);
+        }
+        ("mirrors", DeValue::Table(table)) => {
+            tables.mirrors = images::mirrors(table, text, path, reader.problems);
+        }
         ("house", DeValue::Table(table)) => tables.house = reader.house(table),
         ("storage", DeValue::Table(table)) => {
             reader.each("storage", table, |reader, name, table| {
@@ -92,11 +100,17 @@ impl Reader<'_> {
         }
     }
 
-    fn site(&mut self, table: &DeTable<'_>) -> Option<(String, Origin)> {
+    fn site(&mut self, tables: &mut Tables, table: &DeTable<'_>) {
         let mut fields = Fields::new("site.", table, &[], self.problems);
         let name = fields.parsed("name", |text| name_problem(text).map_or_else(|| Ok(text.to_owned()), Err));
+        let arch = fields.parsed("arch", images::read_arch);
+        let microarch = fields.parsed("microarch", word);
         fields.finish();
-        name.map(|name| (name.value, self.origin(name.span.start)))
+        let with_origin =
+            |said: Option<Located<String>>| said.map(|said| (said.value, self.origin(said.span.start)));
+        tables.site = with_origin(name);
+        tables.arch = with_origin(arch);
+        tables.microarch = with_origin(microarch);
     }
 
     fn rules(&mut self, rules: &mut Vec<Rule>, list: &[Spanned<DeValue<'_>>]) {
@@ -207,6 +221,8 @@ impl Reader<'_> {
             constraint: option_text(&mut fields, "constraint"),
             cores_per_gpu: fields.count("cores_per_gpu", MAX_CORES).map(|count| count.value),
             typed: fields.boolean("typed").unwrap_or(true),
+            accelerator: fields.word("accelerator", &images::MAKERS, &[]).map(|maker| maker.value.to_owned()),
+            driver: fields.parsed("driver", images::read_driver).map(|driver| driver.value),
         };
         fields.finish();
         gpu
@@ -244,6 +260,8 @@ impl Reader<'_> {
             min_nodes: fields.count("min_nodes", MAX_NODES).map(|count| count.value),
             max_nodes: fields.count("max_nodes", MAX_NODES).map(|count| count.value),
             accounts: words(&mut fields, "accounts"),
+            arch: fields.parsed("arch", images::read_arch).map(|arch| arch.value),
+            microarch: fields.parsed("microarch", word).map(|microarch| microarch.value),
         };
         fields.finish();
         queue
