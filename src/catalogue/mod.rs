@@ -3,14 +3,26 @@
 //! A description says what a person claims of an image; a check says what dlrun found when it ran the image. Both stand in
 //! `images.d/*.toml`, whose form docs/catalogue.md tells.
 
+mod choose;
+mod cuda;
 mod entry;
+mod judge;
 mod name;
+mod processor;
+mod rank;
 mod read;
 mod shelf;
+mod uri;
+mod wanted;
 mod write;
 
+pub use choose::{Candidate, Choice, choose};
+pub use cuda::{least_driver, serves};
 pub use entry::{Accelerator, Check, Entry, FileState, Place};
 pub use name::name_problem;
+pub use processor::{Processor, Runs, generation, runs};
 pub use read::{FORMAT, Shelf, read};
 pub use shelf::{Catalogue, Fault};
+pub use uri::{Fetched, UnknownScheme, fetched};
+pub use wanted::{Device, Wanted, release};
 pub use write::{write_check, write_entry};
