@@ -4,4 +4,6 @@
 //! `tests/apptainer env` tells where they are ([`place`]).
 
 mod base;
+mod driver;
+mod nvidia;
 pub(crate) mod place;
