@@ -1,20 +1,35 @@
 //! The container runtime: where it is, what this node lets it do, what an image file is.
 
+mod advice;
+mod build;
 mod cache;
 mod failure;
 mod find;
 mod gpus;
 mod installation;
+mod making;
+mod name;
 mod namespaces;
 mod node;
+mod progress;
+mod pull;
+mod room;
 mod shelf;
 mod subids;
 mod surroundings;
+mod trust;
 
+pub use advice::advice;
+pub use build::{Build, build};
 pub use failure::ContainerError;
 pub use find::find_runtime;
 pub use installation::Installation;
+pub use making::{Begun, MakeError, Making, Workplace, begin, log_of};
+pub use name::{pulled_name, pulled_path};
 pub use node::{Node, examine, examine_in, node_facts};
+pub use progress::{Phase, Progress};
+pub use pull::{PullSource, pull};
+pub use room::free_bytes;
 pub use shelf::{
     CatalogueDirs, CatalogueError, MAX_SHELF_BYTES, MAX_SHELF_FILES, file_state, look, read_catalogue,
 };
