@@ -3,6 +3,7 @@
 mod args;
 mod bars;
 mod commands;
+mod contained;
 mod depends;
 mod doctor;
 mod elements;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::contained;
 use super::elements;
 use super::table::{rendered, table};
 use super::telemetry;
@@ -106,6 +107,7 @@ pub(crate) fn with_curves(tracked: &Tracked, state: &StateDir, curves: &str) -> 
     {
         row("measured", format!("{}; the newest epochs are in `dlrun logs`", ago(measured)));
     }
+    contained::rows(record.image.as_ref(), &reading.outcome.nodes, &mut row);
     timing_rows(tracked, &mut row);
     usage_rows(tracked, &mut row);
     telemetry::rows(&usage(tracked), &reading.outcome.nodes, &mut row);

@@ -118,6 +118,7 @@ mod tests {
             missing: Vec::new(),
             watcher: Default::default(),
             cgroup: None,
+            container: None,
             gpus: Vec::new(),
             events: Vec::new(),
         }

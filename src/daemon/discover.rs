@@ -103,6 +103,7 @@ impl Discovery {
             parts: Vec::new(),
             framework: crate::job::Framework::default(),
             storage: None,
+            image: None,
             workload: Workload::default(),
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
@@ -125,6 +126,7 @@ impl Discovery {
             missing: Vec::new(),
             watcher: WatcherCost::default(),
             cgroup: None,
+            container: None,
             gpus: Vec::new(),
             events: Vec::new(),
         };

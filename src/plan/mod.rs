@@ -31,7 +31,7 @@ use crate::job::{
     ArraySpec, Begin, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail, RunId,
     SchedulerKind, StorageClass, TimingPattern, Workload,
 };
-use crate::record::RunRecord;
+use crate::record::{RunImage, RunRecord};
 use crate::units::{Bytes, Walltime};
 
 /// One choice.
@@ -271,6 +271,11 @@ impl Plan {
             parts: Vec::new(),
             framework: self.framework.clone(),
             storage: self.storage.as_ref().map(|storage| (storage.name.clone(), storage.class)),
+            image: self.image.as_ref().map(|image| RunImage {
+                source: image.source.clone(),
+                name: image.name.clone(),
+                digest: image.digest.clone(),
+            }),
             workload: self.workload.clone(),
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
         }

@@ -22,6 +22,8 @@ pub enum CauseKind {
     Preemption,
     /// Somebody cancelled it.
     Cancel,
+    /// The container did not start; the user's program never ran.
+    Container,
 }
 
 impl CauseKind {
@@ -35,6 +37,7 @@ impl CauseKind {
             Self::Node => "node",
             Self::Preemption => "preemption",
             Self::Cancel => "cancel",
+            Self::Container => "container",
         }
     }
 
@@ -48,7 +51,7 @@ impl CauseKind {
     #[must_use]
     pub fn state(self) -> JobState {
         match self {
-            Self::Program => JobState::Failed,
+            Self::Program | Self::Container => JobState::Failed,
             Self::TimeLimit => JobState::Timeout,
             Self::Memory => JobState::OutOfMemory,
             Self::Node => JobState::NodeFail,
@@ -93,6 +96,14 @@ impl Cause {
     }
 }
 
+impl Cause {
+    /// The container did not start; `words` are those of its runtime, or dlrun's own.
+    #[must_use]
+    pub fn container(words: &str) -> Self {
+        Self { kind: CauseKind::Container, text: format!("the container did not start: {words}") }
+    }
+}
+
 fn ending(exit: ExitStatus) -> String {
     match exit {
         ExitStatus::Code(code) => format!("ended with exit code {code}"),
@@ -124,6 +135,16 @@ mod tests {
             let cause = Cause::of(kind.state(), Some(ExitStatus::Code(3)), None).expect("a cause");
             assert_eq!(cause.kind, kind);
         }
+    }
+
+    #[test]
+    fn a_container_that_did_not_start_is_a_failure() {
+        let cause = Cause::container("no such image");
+        assert_eq!(
+            (cause.kind.state(), CauseKind::from_word("container")),
+            (JobState::Failed, Some(cause.kind))
+        );
+        assert_eq!(cause.text, "the container did not start: no such image");
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub enum EventKind {
     ClockJump,
     /// The cgroup of the run is also that of another run.
     SharedCgroup,
+    /// No GPU works in the container although the job was given some.
+    GpuMissing,
     /// Something else; the detail says what.
     #[serde(other)]
     Note,
@@ -43,6 +45,7 @@ impl EventKind {
             Self::GpuBack => "gpu_back",
             Self::ClockJump => "clock_jump",
             Self::SharedCgroup => "shared_cgroup",
+            Self::GpuMissing => "gpu_missing",
             Self::Note => "note",
         }
     }
@@ -65,7 +68,13 @@ mod tests {
 
     #[test]
     fn the_written_form_is_the_name_and_later_kinds_are_notes() {
-        for kind in [EventKind::Adopted, EventKind::OomKill, EventKind::GpuLost, EventKind::Note] {
+        for kind in [
+            EventKind::Adopted,
+            EventKind::OomKill,
+            EventKind::GpuLost,
+            EventKind::GpuMissing,
+            EventKind::Note,
+        ] {
             assert_eq!(serde_json::to_value(kind).expect("text"), kind.as_str());
         }
         assert_eq!(serde_json::from_str::<EventKind>("\"of_later\"").expect("text"), EventKind::Note);

@@ -5,6 +5,7 @@
 
 mod cause;
 mod column;
+mod container;
 mod elements;
 mod event;
 mod gpu;
@@ -20,6 +21,7 @@ mod usage;
 
 pub use cause::{Cause, CauseKind, signal_name};
 pub use column::SeriesError;
+pub use container::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};
 pub use elements::{Element, ElementCounts, cover, merge_elements};
 pub use event::{Event, EventKind};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};

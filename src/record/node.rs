@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Event, ExitStatus, GpuUsage, Progress, Usage};
+use super::{ContainerRecord, Event, ExitStatus, GpuUsage, Progress, Usage};
 use crate::job::{JobId, RunId};
 
 /// The key of a measurement: no two readings of different origin share it.
@@ -126,6 +126,9 @@ pub struct NodeRecord {
     /// The GPUs of the run on this node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuUsage>,
+    /// How the command got into its container; `None`: it runs in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<ContainerRecord>,
     /// What happened, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,

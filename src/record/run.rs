@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ExitStatus;
+use super::{ExitStatus, RunImage};
 use crate::job::{ArraySpec, Framework, JobId, RunId, SchedulerKind, StorageClass, Workload};
 
 /// The file `run.json` of a run directory: who submitted what, where to.
@@ -44,6 +44,9 @@ pub struct RunRecord {
     /// The storage that was chosen: its name at the site, and its class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<(String, StorageClass)>,
+    /// The image that the command runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<RunImage>,
     /// What the job file says of the training.
     pub workload: Workload,
     /// The dlrun that submitted it.

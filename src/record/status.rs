@@ -160,8 +160,18 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
     }
     status.stuck = status.state == JobState::Pending && queue.is_some_and(|entry| entry.stuck);
     let notice = outcome.notice.as_ref().filter(|notice| Some(notice.kind) == explained);
-    status.cause = Cause::of(status.state, status.exit, notice.map(|notice| &*notice.line));
+    let stated = notice.map(|notice| &*notice.line);
+    status.cause =
+        container_failure(outcome, &status).or_else(|| Cause::of(status.state, status.exit, stated));
     status
+}
+
+/// A failure that was the container's, by what its node noted of the exit code that the run has.
+fn container_failure(outcome: &Outcome, status: &Status) -> Option<Cause> {
+    let failed = (status.state == JobState::Failed).then_some(status.exit?)?;
+    let same = |node: &&NodeRecord| node.exit.is_some_and(|exit| exit.shell_code() == failed.shell_code());
+    let words = |node: &NodeRecord| node.container.as_ref()?.failure.clone();
+    outcome.nodes.iter().filter(same).find_map(words).map(|words| Cause::container(&words))
 }
 
 /// A shell tells code 130 and signal 2 in the same way; who waited for the command knows which it was.

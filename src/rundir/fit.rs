@@ -124,6 +124,7 @@ mod tests {
             missing: vec![],
             watcher: WatcherCost::default(),
             cgroup: None,
+            container: None,
             gpus: Vec::new(),
             events: Vec::new(),
         }

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Params, Transaction, params};
 
 use super::open::StoreError;
 use super::{integer, optional};
-use crate::job::RunId;
+use crate::job::{Provenance, RunId};
 use crate::record::{ExitStatus, HostFacts, MeasureKey, NodeRecord, NodeState, Outcome, RunRecord, Status};
 
 /// An older record changes nothing, and then there is no row to return.
@@ -14,15 +14,15 @@ const UPSERT_NODE: &str = "
     INSERT INTO node (attempt, node, step, job_id, state, started_at_ms, ended_at_ms, updated_at_ms, exit_code,
         exit_signal, output, target, hostname, kernel, cpus_allowed, omp_num_threads, recogniser,
         epochs_announced, epochs_completed, steps_per_epoch, step_seconds, throughput, throughput_unit, segments,
-        watcher_cpu_us, watcher_samples, watcher_late_ticks, cgroup)
+        watcher_cpu_us, watcher_samples, watcher_late_ticks, cgroup, container)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
-        ?23, ?24, ?25, ?26, ?27, ?28)
+        ?23, ?24, ?25, ?26, ?27, ?28, ?29)
     ON CONFLICT (attempt, node, step) DO UPDATE SET job_id = ?4, state = ?5, started_at_ms = ?6,
         ended_at_ms = ?7, updated_at_ms = ?8, exit_code = ?9, exit_signal = ?10, output = ?11, target = ?12,
         hostname = ?13, kernel = ?14, cpus_allowed = ?15, omp_num_threads = ?16, recogniser = ?17,
         epochs_announced = ?18, epochs_completed = ?19, steps_per_epoch = ?20, step_seconds = ?21,
         throughput = ?22, throughput_unit = ?23, segments = ?24, watcher_cpu_us = ?25, watcher_samples = ?26,
-        watcher_late_ticks = ?27, cgroup = ?28
+        watcher_late_ticks = ?27, cgroup = ?28, container = ?29
         WHERE updated_at_ms <= ?8
     RETURNING id";
 
@@ -64,15 +64,17 @@ impl Writer<'_> {
         self.execute(
             "INSERT INTO run (run_id, name, submitted_at_ms, user, submit_host, scheduler, job_id, output, workdir,
                  job_file, nodes, model, parameters, dataset, samples, batch_size, epochs, precision, dlrun_version,
-                 array, parts, framework, framework_version, framework_compiler, storage, storage_class)
+                 array, parts, framework, framework_version, framework_compiler, storage, storage_class,
+                 image, image_name, image_digest, framework_provenance)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                 ?22, ?23, ?24, ?25, ?26)
+                 ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)
              ON CONFLICT (run_id) DO UPDATE SET name = ?2, submitted_at_ms = ?3, user = ?4, submit_host = ?5,
                  scheduler = ?6, job_id = coalesce(?7, job_id), output = coalesce(?8, output), workdir = ?9,
                  job_file = ?10, nodes = ?11, model = ?12, parameters = ?13, dataset = ?14, samples = ?15,
                  batch_size = ?16, epochs = ?17, precision = ?18, dlrun_version = ?19, array = ?20,
                  parts = coalesce(?21, parts), framework = ?22, framework_version = ?23, framework_compiler = ?24,
-                 storage = ?25, storage_class = ?26",
+                 storage = ?25, storage_class = ?26, image = ?27, image_name = ?28, image_digest = ?29,
+                 framework_provenance = ?30",
             params![
                 run.run_id.as_str(),
                 run.name,
@@ -100,6 +102,10 @@ impl Writer<'_> {
                 run.framework.compiler,
                 run.storage.as_ref().map(|(name, _)| name),
                 run.storage.as_ref().map(|(_, class)| class.as_str()),
+                run.image.as_ref().map(|image| &image.source),
+                run.image.as_ref().and_then(|image| image.name.as_ref()),
+                run.image.as_ref().and_then(|image| image.digest.as_ref()),
+                run.framework.provenance.map(Provenance::as_str),
             ],
         )?;
         Ok(())
@@ -309,6 +315,7 @@ impl Writer<'_> {
                 integer(watcher.samples),
                 integer(watcher.late_ticks),
                 record.cgroup,
+                record.container.as_ref().map(json),
             ],
         )
     }

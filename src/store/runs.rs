@@ -7,8 +7,10 @@ use rusqlite::{Params, Row, params};
 
 use super::integer;
 use super::open::{Store, StoreError};
-use crate::job::{ArraySpec, Framework, JobId, JobState, RunId, SchedulerKind, StorageClass, Workload};
-use crate::record::{Cause, CauseKind, ExitStatus, RunRecord, Status};
+use crate::job::{
+    ArraySpec, Framework, JobId, JobState, Provenance, RunId, SchedulerKind, StorageClass, Workload,
+};
+use crate::record::{Cause, CauseKind, ExitStatus, RunImage, RunRecord, Status};
 
 /// A run as the index knows it.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +44,8 @@ pub enum Found {
 const COLUMNS: &str = "run_id, name, submitted_at_ms, user, submit_host, scheduler, job_id, output, workdir, job_file, \
      nodes, model, parameters, dataset, samples, batch_size, epochs, precision, dlrun_version, state, raw_state, \
      reason, exit_code, exit_signal, started_at_ms, ended_at_ms, array, parts, framework, framework_version, \
-     framework_compiler, storage, storage_class, stuck, cause, cause_text, elements";
+     framework_compiler, storage, storage_class, stuck, cause, cause_text, elements, image, image_name, \
+     image_digest, framework_provenance";
 
 impl Store {
     /// Lists at most `limit` runs, newest first.
@@ -241,9 +244,10 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
             name: text(row, 28)?,
             version: text(row, 29)?,
             compiler: text(row, 30)?,
-            provenance: None,
+            provenance: text(row, 40)?.and_then(|word| provenance(&word)),
         },
         storage: text(row, 31)?.zip(text(row, 32)?.and_then(|word| storage_class(&word))),
+        image: image(row)?,
         workload: Workload {
             model: row.get(11)?,
             parameters: unsigned(row, 12)?,
@@ -271,6 +275,15 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
 
 fn storage_class(word: &str) -> Option<StorageClass> {
     StorageClass::WORDS.iter().find(|(known, _)| *known == word).map(|(_, class)| *class)
+}
+
+fn provenance(word: &str) -> Option<Provenance> {
+    Provenance::WORDS.iter().find(|(known, _)| *known == word).map(|(_, provenance)| *provenance)
+}
+
+fn image(row: &Row<'_>) -> rusqlite::Result<Option<RunImage>> {
+    let (name, digest) = (text(row, 38)?, text(row, 39)?);
+    Ok(text(row, 37)?.map(|source| RunImage { source, name, digest }))
 }
 
 fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {

@@ -324,6 +324,7 @@ impl Watch {
                 late_ticks: self.sampling.late_ticks(),
             },
             cgroup: self.sampling.cgroup().map(str::to_owned),
+            container: None,
             gpus: Vec::new(),
             events: Vec::new(),
         };

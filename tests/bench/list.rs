@@ -135,6 +135,7 @@ pub(crate) fn run_record(number: u32, submitted_at_ms: u64, workdir: std::path::
         parts: Vec::new(),
         framework: dlrun::job::Framework::default(),
         storage: None,
+        image: None,
         workload: Workload::default(),
         dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
     }
@@ -189,6 +190,7 @@ pub(crate) fn node_record(
         missing: vec![],
         watcher: WatcherCost::default(),
         cgroup: None,
+        container: None,
         gpus: Vec::new(),
         events: Vec::new(),
     }

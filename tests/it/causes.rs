@@ -2,8 +2,10 @@
 
 use std::fs;
 
+use dlrun::record::{CauseKind, ContainerRecord, ExitStatus, Outcome, resolve};
 use serde_json::Value;
 
+use crate::records::{container, mark, node, run_id};
 use crate::support::TestEnv;
 
 const LIMIT: &str =
@@ -127,4 +129,25 @@ fn scheduler_that_knows_the_end_is_believed() {
         (&"preempted".into(), &"PREEMPTED".into()),
         "{status}"
     );
+}
+
+#[test]
+fn a_container_that_did_not_start_is_the_cause_where_the_codes_agree() {
+    let cause = |code, failure: Option<&str>| {
+        let mut record = node(run_id(1), "n1", 5_000);
+        record.exit = Some(ExitStatus::Code(255));
+        record.container = Some(ContainerRecord { failure: failure.map(str::to_owned), ..container() });
+        let outcome = Outcome {
+            start: Some(mark(2_000, None)),
+            end: Some(mark(9_000, Some(code))),
+            nodes: vec![record],
+            ..Outcome::default()
+        };
+        resolve(&outcome, None).cause.map(|cause| (cause.kind, cause.text))
+    };
+    let told = Some((CauseKind::Container, "the container did not start: no such image".to_owned()));
+    assert_eq!(cause(255, Some("no such image")), told);
+    assert_eq!(cause(255, None).map(|(kind, _)| kind), Some(CauseKind::Program));
+    assert_eq!(cause(3, Some("no such image")).map(|(kind, _)| kind), Some(CauseKind::Program));
+    assert_eq!(cause(0, Some("no such image")), None);
 }

@@ -162,6 +162,7 @@ fn record() -> NodeRecord {
         missing: vec![missing()],
         watcher: WatcherCost { cpu_us: 50_000, samples: 60, late_ticks: 1 },
         cgroup: Some("/slurm/uid_1000/job_4711".to_owned()),
+        container: None,
         gpus: gpus(),
         events: vec![event()],
     }
@@ -185,6 +186,7 @@ fn run() -> RunRecord {
         parts: Vec::new(),
         framework: dlrun::job::Framework::default(),
         storage: None,
+        image: None,
         workload: Workload::default(),
         dlrun_version: "0.1.0".to_owned(),
     }

@@ -2,7 +2,8 @@
 
 use dlrun::job::{JobId, RunId, SchedulerKind, Workload};
 use dlrun::record::{
-    Epoch, HostFacts, MeasureKey, NodeRecord, NodeState, Progress, RunRecord, Sentinel, Usage, WatcherCost,
+    ContainerRecord, ContainerRuntime, Epoch, FlagReason, HostFacts, MeasureKey, NodeRecord, NodeState,
+    Progress, RunImage, RunRecord, Sentinel, Usage, WatcherCost,
 };
 
 /// The run id that ends in `number`.
@@ -40,6 +41,7 @@ pub(crate) fn run(run_id: RunId, name: &str, submitted_at_ms: u64) -> RunRecord 
         parts: Vec::new(),
         framework: dlrun::job::Framework::default(),
         storage: None,
+        image: None,
         workload: Workload { model: Some("resnet50".to_owned()), epochs: Some(3), ..Workload::default() },
         dlrun_version: "0.1.0".to_owned(),
     }
@@ -74,6 +76,7 @@ pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord 
         missing: vec![],
         watcher: WatcherCost::default(),
         cgroup: None,
+        container: None,
         gpus: Vec::new(),
         events: Vec::new(),
     }
@@ -82,4 +85,25 @@ pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord 
 pub(crate) fn mark(at_ms: u64, exit_code: Option<i32>) -> Sentinel {
     let job_id = Some(JobId("4711".to_owned()));
     Sentinel { format: 1, at_ms, node: "n1".to_owned(), job_id, exit_code }
+}
+
+/// How a command got into a container that has no GPU.
+pub(crate) fn container() -> ContainerRecord {
+    let image = RunImage { source: "/shared/images/tf.sif".to_owned(), name: None, digest: None };
+    let runtime = ContainerRuntime {
+        path: "/usr/bin/apptainer".to_owned(),
+        product: Some("apptainer".to_owned()),
+        version: Some("1.4.5".to_owned()),
+    };
+    ContainerRecord {
+        image,
+        identity: None,
+        runtime: Some(runtime),
+        words: ["exec", "--nv", "/shared/images/tf.sif"].map(str::to_owned).to_vec(),
+        flags: vec![FlagReason { flag: "--nv".to_owned(), why: "GPUs are granted".to_owned() }],
+        warnings: Vec::new(),
+        unasked: None,
+        gpu_missing: Some("there is no /dev/nvidiactl".to_owned()),
+        failure: None,
+    }
 }

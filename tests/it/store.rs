@@ -5,15 +5,15 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dlrun::job::{ArraySpec, Framework, JobId, JobState, RunId, StorageClass};
+use dlrun::job::{ArraySpec, Framework, JobId, JobState, Provenance, RunId, StorageClass};
 use dlrun::record::{
     ArrayPart, Cause, Element, Event, EventKind, ExitStatus, Gap, GpuFacts, GpuUsage, Missing, NodeState,
-    Outcome, RunRecord, Status, merge_elements,
+    Outcome, RunImage, RunRecord, Status, merge_elements,
 };
 use dlrun::store::{Filter, Found, Segment, Store, StoreError};
 use tempfile::TempDir;
 
-use crate::records::{mark, node, run, run_id, spread_id};
+use crate::records::{container, mark, node, run, run_id, spread_id};
 
 fn fixture(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/store/v{version}.db"))
@@ -49,8 +49,13 @@ fn sweep() -> (RunRecord, Status, Vec<Element>) {
         name: Some("pytorch".to_owned()),
         version: Some("2.1".to_owned()),
         compiler: Some("inductor".to_owned()),
-        provenance: None,
+        provenance: Some(Provenance::Pip),
     };
+    record.image = Some(RunImage {
+        source: "/shared/images/pytorch.sif".to_owned(),
+        name: Some("pytorch-2.1".to_owned()),
+        digest: Some("sha256:00ff".to_owned()),
+    });
     record.storage = Some(("scratch".to_owned(), StorageClass::Ssd));
     let ended = |element, exit, state| {
         let status = Status {
@@ -99,6 +104,7 @@ fn fill(store: &mut Store) {
     record.usage.cpu_throttled_seconds = Some(1.5);
     record.usage.mem_oom_kills = Some(2);
     record.gpus = vec![gpu()];
+    record.container = Some(container());
     record.events =
         vec![Event { at_ms: 3_000, kind: EventKind::OomKill, detail: "one of `python3`".to_owned() }];
     let key = record.key.clone();
@@ -333,7 +339,7 @@ fn every_shown_prefix_leads_back_to_its_run() {
 
 #[test]
 fn every_released_schema_is_read_and_brought_up_to_date() {
-    for version in [1, 2, 3] {
+    for version in [1, 2, 3, 4] {
         let tmp = tempfile::tempdir().expect("a directory");
         let path = tmp.path().join("dlrun.db");
         fs::copy(fixture(version), &path).expect("copied");
@@ -351,10 +357,10 @@ fn every_released_schema_is_read_and_brought_up_to_date() {
 }
 
 #[test]
-#[ignore = "writes tests/fixtures/store/v3.db; only when version 3 is being made"]
+#[ignore = "writes tests/fixtures/store/v4.db; only when version 4 is being made"]
 fn make_the_fixture() {
-    let _ = fs::remove_file(fixture(3));
-    fill(&mut Store::open(&fixture(3)).expect("opened"));
+    let _ = fs::remove_file(fixture(4));
+    fill(&mut Store::open(&fixture(4)).expect("opened"));
 }
 
 #[test]
@@ -367,7 +373,7 @@ fn a_newer_database_is_refused_untouched() {
     bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
     fs::write(&path, &bytes).expect("written");
     let error = Store::open(&path).expect_err("newer");
-    assert!(matches!(error, StoreError::Newer { version: 99, known: 3, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { version: 99, known: 4, .. }), "{error}");
     assert_eq!(fs::read(&path).expect("read"), bytes);
 }
 

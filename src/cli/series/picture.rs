@@ -141,6 +141,7 @@ mod tests {
             missing: Vec::new(),
             watcher: WatcherCost::default(),
             cgroup: None,
+            container: None,
             gpus: (0..gpus).map(|minor| GpuUsage::of(facts(minor))).collect(),
             events: Vec::new(),
         }

@@ -124,6 +124,7 @@ mod tests {
             parts: vec![part("96", 1000), part("97", 2000)],
             framework: Default::default(),
             storage: None,
+            image: None,
             workload: Workload::default(),
             dlrun_version: "0".into(),
         };

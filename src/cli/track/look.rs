@@ -165,6 +165,7 @@ mod tests {
             parts: Vec::new(),
             framework: Default::default(),
             storage: None,
+            image: None,
             workload: Workload::default(),
             dlrun_version: "0".into(),
         }
