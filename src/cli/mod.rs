@@ -97,6 +97,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Completions(args) => commands::completions::run(output, args),
         Verb::Man(args) => commands::man::run(output, args),
         Verb::Exec(args) => commands::exec::run(output, args),
+        Verb::Enter(args) => commands::exec::enter(output, args),
         Verb::ExecWatch => commands::exec::watch(),
         Verb::LocalRun { run_dir } => commands::exec::local_run(run_dir),
     }

@@ -67,6 +67,11 @@ impl Output {
         self.note(&format!("warning: {text}"));
     }
 
+    /// A warning in a job's output, where other programs speak too.
+    pub(crate) fn job_warning(&self, text: &str) {
+        self.note(&format!("dlrun: warning: {text}"));
+    }
+
     /// Reports a failed command: on standard error for people, on standard output for programs.
     pub(crate) fn failure(&self, operation: &str, error: &Error) {
         if self.json {

@@ -139,6 +139,26 @@ pub fn spawn_detached(
     Ok(pid)
 }
 
+/// Becomes another program: same process, same streams, same directory. Comes back only where that fails.
+///
+/// # Errors
+/// Always: `NotFound`, `NotExecutable` or `Spawn`; [`CommandError::shell_code`] is what to exit with.
+#[must_use]
+pub fn replace_by(argv: &[OsString], sets: &[(OsString, OsString)], removals: &[OsString]) -> CommandError {
+    let mut command = match background(argv, sets) {
+        Ok(command) => command,
+        Err(error) => return error,
+    };
+    for name in removals.iter().filter(|name| sets.iter().all(|(set, _)| set != *name)) {
+        command.env_remove(name);
+    }
+    // The Rust runtime ignores SIGPIPE, and the program would inherit that.
+    // SAFETY: SIG_DFL installs no code of ours.
+    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+    tracing::debug!(?argv, "taking its place");
+    CommandError::Spawn { program: name_of(argv), source: command.stdin(Stdio::inherit()).exec() }
+}
+
 fn background(argv: &[OsString], sets: &[(OsString, OsString)]) -> Result<Command, CommandError> {
     let Some((program, args)) = argv.split_first() else {
         return Err(CommandError::NotFound { program: String::new(), searched: Vec::new() });

@@ -9,6 +9,7 @@ mod baseline;
 pub mod cgroup;
 mod columns;
 mod commands;
+mod contained;
 mod gpu;
 mod host;
 pub mod identity;
@@ -26,6 +27,7 @@ mod fake_proc;
 
 pub use baseline::Baseline;
 pub use cgroup::JobCgroup;
+pub use contained::runs_in_container;
 pub use gpu::{
     GpuCondition, GpuError, GpuProcess, GpuRead, GpuReader, GpuReport, GpuShare, GpuState, GpuWatch, GpuXid,
     Nvml, WatchPace, allocated_gpus, gpu_driver_present,

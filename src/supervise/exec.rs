@@ -12,9 +12,9 @@ use nix::sys::time::TimeVal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, pipe2};
 
-use super::context::{Context, INTERNAL};
 use super::handover::{Ended, Handover};
 use super::output;
+use super::prepare::Prepared;
 use super::signals::{Echoes, Event, Signals, is_pending, is_task};
 use crate::clock::now_ms;
 use crate::command::{CommandError, Destination, TrainingCommand, spawn_companion, spawn_training};
@@ -26,29 +26,26 @@ const RESTARTS: u32 = 5;
 /// How long the end of a job waits for the watcher's last words: a state directory that hangs must not hold it up.
 const LAST_WORDS: Duration = Duration::from_secs(8);
 
-/// Starts `argv`, watches over it and returns how it ended.
+/// Starts the command, watches over it and returns how it ended.
 ///
 /// # Errors
 /// When the command cannot be started; [`CommandError::shell_code`] is then the exit code.
-pub fn exec(argv: Vec<OsString>, context: Context) -> Result<ExitStatus, CommandError> {
+pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
+    let Prepared { context, argv, sets, removals, container, is_runtime } = prepared;
     // Orphans of the command come back to us instead of to init, so that their CPU time is counted.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let signals = Signals::take();
     let output = output::choose(&context);
-    let training = TrainingCommand {
-        argv,
-        // What is submitted from inside this run is no part of it.
-        sets: context.run_id.iter().map(|run_id| ("DLRUN_INSIDE".into(), run_id.as_str().into())).collect(),
-        removals: INTERNAL.map(OsString::from).to_vec(),
-        stdout: output.stdout,
-        stderr: output.stderr,
-    };
+    let training = TrainingCommand { argv, sets, removals, stdout: output.stdout, stderr: output.stderr };
+    let before = children_cpu_us();
     let started_at_ms = now_ms();
     let pid = spawn_training(training)?.pid();
     let Ok(signals) = signals else { return Ok(wait_plainly(pid)) };
     let number = pid.as_raw().unsigned_abs();
     let handover = Handover {
         context,
+        container,
+        is_runtime,
         pid: number,
         start_time_ticks: monitor::start_time_ticks(number).unwrap_or(0),
         supervisor: std::process::id(),
@@ -57,8 +54,12 @@ pub fn exec(argv: Vec<OsString>, context: Context) -> Result<ExitStatus, Command
         echo: output.echo,
         resumes: false,
     };
-    let mut supervisor =
-        Supervisor { training: pid, signals, echoes: Echoes::default(), watcher: Watcher::new(handover) };
+    let mut supervisor = Supervisor {
+        training: pid,
+        signals,
+        echoes: Echoes::default(),
+        watcher: Watcher::new(handover, before),
+    };
     supervisor.watcher.start();
     Ok(supervisor.run())
 }
@@ -145,6 +146,8 @@ impl Supervisor {
 /// The watcher as its supervisor sees it.
 struct Watcher {
     handover: Handover,
+    /// CPU time of what ran before the command, user and system, in microseconds.
+    before: (u64, u64),
     pid: Option<Pid>,
     pipe: Option<File>,
     restarts: u32,
@@ -154,8 +157,8 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(handover: Handover) -> Self {
-        Self { handover, pid: None, pipe: None, restarts: 0, restart_at: None, was_killed: false }
+    fn new(handover: Handover, before: (u64, u64)) -> Self {
+        Self { handover, before, pid: None, pipe: None, restarts: 0, restart_at: None, was_killed: false }
     }
 
     /// Starts the watcher. That it cannot be started costs the record, never the run.
@@ -224,12 +227,12 @@ impl Watcher {
             self.start();
         }
         self.restarts = RESTARTS;
-        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
+        let (user, system) = children_cpu_us();
         let ended = Ended {
             exit,
             ended_at_ms: now_ms(),
-            cpu_user_us: usage.map_or(0, |usage| micros(usage.user_time())),
-            cpu_system_us: usage.map_or(0, |usage| micros(usage.system_time())),
+            cpu_user_us: user.saturating_sub(self.before.0),
+            cpu_system_us: system.saturating_sub(self.before.1),
         };
         if let Some(mut pipe) = self.pipe.take() {
             let line = serde_json::to_vec(&ended).expect("plain data");
@@ -240,6 +243,12 @@ impl Watcher {
 
 fn null() -> Destination {
     File::options().write(true).open("/dev/null").map_or(Destination::Inherit, Destination::File)
+}
+
+/// CPU time of all children that were waited for, user and system, in microseconds.
+fn children_cpu_us() -> (u64, u64) {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
+    usage.map_or((0, 0), |usage| (micros(usage.user_time()), micros(usage.system_time())))
 }
 
 fn micros(time: TimeVal) -> u64 {

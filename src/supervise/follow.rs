@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
-use super::handover::OutputFile;
+use super::container::Judge;
+use super::handover::Handover;
 use super::output::Reader;
-use crate::job::TimingPattern;
-use crate::record::{Missing, Progress};
+use crate::record::{ExitStatus, Missing, Progress};
 use crate::timing::Follower;
 
 /// Shortest time between two reads: a progress bar that redraws a thousand times a second must not keep us awake.
@@ -22,6 +22,7 @@ pub(super) struct Followed {
     follower: Follower,
     reader: Option<Reader>,
     changes: Option<Inotify>,
+    judge: Option<Judge>,
     echo: bool,
     last_read: Instant,
     missing: Vec<Missing>,
@@ -29,12 +30,10 @@ pub(super) struct Followed {
 
 impl Followed {
     /// Opens the output. What stands in it already (a watcher that takes over) is read without times.
-    pub(super) fn open(
-        output: Option<&OutputFile>,
-        pattern: Option<&TimingPattern>,
-        echo: bool,
-        resumes: bool,
-    ) -> Self {
+    pub(super) fn open(handover: &Handover) -> Self {
+        let Handover { context, output, echo, resumes, .. } = handover;
+        let pattern = context.plan.as_ref().and_then(|plan| plan.timing.as_ref());
+        let output = output.as_ref();
         let mut missing = Vec::new();
         let follower = Follower::new(pattern).or_else(|error| {
             missing.push(timing_missing(error.to_string()));
@@ -57,12 +56,13 @@ impl Followed {
             inotify.add_watch(&output.path, AddWatchFlags::IN_MODIFY).ok()?;
             Some(inotify)
         });
-        let mut followed =
-            Self { follower, reader, changes, echo: false, last_read: Instant::now(), missing };
-        if resumes {
+        let judge = handover.is_runtime.then(|| Judge::of(handover.pid));
+        let last_read = Instant::now();
+        let mut followed = Self { follower, reader, changes, judge, echo: false, last_read, missing };
+        if *resumes {
             while followed.portion(None) > 0 {}
         }
-        followed.echo = echo;
+        followed.echo = *echo;
         followed
     }
 
@@ -105,6 +105,9 @@ impl Followed {
                 Ok(bytes) => {
                     total += bytes.len();
                     self.follower.feed(bytes, at_ms);
+                    if let Some(judge) = &mut self.judge {
+                        judge.hear(bytes);
+                    }
                     if self.echo && io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()).is_err()
                     {
                         self.echo = false;
@@ -117,6 +120,11 @@ impl Followed {
             }
         }
         total
+    }
+
+    /// Why the container did not start, where it did not. All of the output was read before.
+    pub(super) fn container_failure(&mut self, exit: ExitStatus) -> Option<String> {
+        self.judge.as_mut()?.failure(exit)
     }
 
     pub(super) fn progress(&self) -> &Progress {

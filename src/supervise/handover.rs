@@ -6,12 +6,16 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::context::Context;
-use crate::record::ExitStatus;
+use crate::record::{ContainerRecord, ExitStatus};
 
 /// The first line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Handover {
     pub(super) context: Context,
+    /// How the command got into its container.
+    pub(super) container: Option<ContainerRecord>,
+    /// True where the command's first process is the container's runtime, so that its words can be told from the command's.
+    pub(super) is_runtime: bool,
     /// The command's first process, leader of its group.
     pub(super) pid: u32,
     /// Its start time, in clock ticks since boot.

@@ -9,6 +9,7 @@
 //! itself.
 
 mod account;
+mod container;
 mod context;
 mod daemon;
 mod exec;
@@ -18,12 +19,15 @@ mod handover;
 mod link;
 mod mint;
 mod output;
+mod prepare;
 mod sampling;
 mod signals;
 mod watch;
 mod writer;
 
+pub use container::{Closed, Entry, NoEntry};
 pub use context::Context;
 pub use exec::exec;
 pub use mint::{MintError, mint};
+pub use prepare::{NotPrepared, Prepared, prepare, prepare_rank};
 pub use watch::watch;

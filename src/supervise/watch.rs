@@ -15,10 +15,9 @@ use super::sampling::Sampling;
 use super::signals::ignore_all;
 use super::writer::{Job, Resumed, Writer};
 use crate::clock::now_ms;
-use crate::job::TimingPattern;
 use crate::monitor;
 use crate::record::{
-    HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Sample, Usage, WatcherCost,
+    EventKind, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Sample, Usage, WatcherCost,
     encode_segments,
 };
 
@@ -113,7 +112,6 @@ impl Due {
 impl Watch {
     fn new(handover: Handover) -> Self {
         let plan = handover.context.plan.as_ref();
-        let pattern: Option<TimingPattern> = plan.and_then(|plan| plan.timing.clone());
         let interval = Duration::from_millis(plan.map_or(1000, |plan| plan.interval_ms));
         let record_pause = Duration::from_secs(plan.map_or(30, |plan| plan.record_seconds));
         let resumes = handover.resumes.then_some(handover.started_at_ms);
@@ -125,12 +123,7 @@ impl Watch {
             account: Account::of(&handover),
             link: Link::to(socket, known, handover.started_at_ms),
             reasons: Vec::new(),
-            followed: Followed::open(
-                handover.output.as_ref(),
-                pattern.as_ref(),
-                handover.echo,
-                handover.resumes,
-            ),
+            followed: Followed::open(&handover),
             writer,
             host: monitor::host_facts(handover.context.omp_num_threads.clone()),
             started: Instant::now(),
@@ -143,6 +136,8 @@ impl Watch {
         };
         if watch.handover.resumes {
             watch.take_over(resumed);
+        } else if let Some(why) = watch.handover.container.as_ref().and_then(|it| it.gpu_missing.clone()) {
+            watch.account.note(EventKind::GpuMissing, why);
         }
         watch
     }
@@ -267,6 +262,10 @@ impl Watch {
         }
         if let Some(ended) = ended {
             self.account.close(ended);
+            let failure = self.followed.container_failure(ended.exit);
+            if let Some(container) = self.handover.container.as_mut().filter(|_| failure.is_some()) {
+                container.failure = failure;
+            }
         }
         self.write_own_segment();
         let state = if ended.is_some() { NodeState::Ended } else { NodeState::Interrupted };
@@ -324,7 +323,7 @@ impl Watch {
                 late_ticks: self.sampling.late_ticks(),
             },
             cgroup: self.sampling.cgroup().map(str::to_owned),
-            container: None,
+            container: self.handover.container.clone(),
             gpus: Vec::new(),
             events: Vec::new(),
         };

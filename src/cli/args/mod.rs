@@ -75,6 +75,8 @@ pub(crate) enum Verb {
     Man(Man),
     /// Start and watch a command inside a job (the batch script does this)
     Exec(Exec),
+    #[command(hide = true)]
+    Enter(Enter),
     #[command(name = "exec-watch", hide = true)]
     ExecWatch,
     #[command(name = "local-run", hide = true)]
@@ -116,7 +118,7 @@ impl Verb {
             Self::Image(args) => args.verb.name(),
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
-            Self::Exec(_) | Self::ExecWatch => "exec",
+            Self::Exec(_) | Self::Enter(_) | Self::ExecWatch => "exec",
             Self::LocalRun { .. } => "local-run",
         }
     }
@@ -364,7 +366,24 @@ pub(crate) struct Exec {
     /// Make a run id for a script that came through `dlrun render`, print it and end
     #[arg(long, hide = true)]
     pub(crate) mint: bool,
+    /// So many of the first words start the plan's container where nothing is known of this node
+    #[arg(long, hide = true, value_name = "WORDS", default_value_t = 0)]
+    pub(crate) in_image: usize,
     /// The command and its arguments, after `--`
     #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// A rank of an MPI program, or a build: it enters its container on its own node, and is the container from then on.
+#[derive(Debug, Args)]
+pub(crate) struct Enter {
+    /// The container, as the plan has it: JSON
+    #[arg(long)]
+    pub(crate) image: String,
+    /// So many of the first words start the container where nothing is known of this node
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) bare: usize,
+    /// The command and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }

@@ -109,8 +109,8 @@ tell_changes() { # other jobs may use what was built, so it stays as it is
 }
 "#;
 
-const CONTAINED: &str =
-    "dlrun_builder=(\"${dlrun_container[@]:0:2}\" --pwd \"$DLRUN_BUILD_DIR\" \"${dlrun_container[@]:2}\")\n";
+/// The container is entered where the build is done; so does the runtime by itself, but for a directory behind a link.
+const CONTAINED: &str = "dlrun_builder=(\"${dlrun_enter[@]}\")\n";
 
 /// The directory of the build is won by `mkdir` of its lock. Whoever holds the lock touches a file in it every ten seconds;
 /// a lock that was not touched for two minutes is that of a job which is no more. Only changes count, so clocks of nodes may

@@ -44,7 +44,7 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
     // Where each node has an environment of its own, each reads it, and no file between them holds the values.
     let on_each_node = plan.launcher == Launcher::Each && plan.scheduler.is_pbs();
     if let Some(file) = plan.env_file.as_ref().filter(|_| !on_each_node) {
-        script.push_str(&read_env_file(file));
+        script.push_str(&read_env_file(file, plan.image.is_some()));
     }
 }
 
@@ -73,9 +73,11 @@ fn storage_variables(storage: &PlannedStorage) -> String {
     format!("\n{checks}export DLRUN_STORAGE={word}\nexport DLRUN_STORAGE_CLASS={class}\n")
 }
 
-/// Reads the file of secret variables, each time on the node that needs them.
-pub(super) fn read_env_file(file: &str) -> String {
-    format!("\ndlrun_env_file={}\n{ENV_FILE}", quoted(file))
+/// Reads the file of secret variables, each time on the node that needs them. A container is told their names, so that it
+/// passes them on.
+pub(super) fn read_env_file(file: &str, contained: bool) -> String {
+    let names = if contained { "export DLRUN_ENV_NAMES=$dlrun_names\n" } else { "" };
+    format!("\ndlrun_env_file={}\n{ENV_FILE}{names}", quoted(file))
 }
 
 /// The build's directory is seen in the container too. Both names of the runtime's variable (`apptainer(1)`, "--bind").
@@ -93,7 +95,8 @@ fi
 "#;
 
 /// Reads `NAME=value` lines literally: no shell interprets the values.
-const ENV_FILE: &str = r#"[ -r "$dlrun_env_file" ] || refuse 66 "the env_file cannot be read on this node"
+const ENV_FILE: &str = r#"dlrun_names=
+[ -r "$dlrun_env_file" ] || refuse 66 "the env_file cannot be read on this node"
 case $(PATH=$dlrun_path stat -L -c %a "$dlrun_env_file") in
 *00) ;;
 *) refuse 77 "the env_file can be read by others; chmod 600 it" ;;
@@ -106,6 +109,7 @@ while IFS= read -r dlrun_line || [ -n "$dlrun_line" ]; do
     DLRUN_* | dlrun_* | BASH* | ENV | IFS | PATH | UID | EUID | PPID) refuse 78 "the env_file sets ${dlrun_line%%=*}, which is reserved" ;;
     esac
     export "${dlrun_line%%=*}=${dlrun_line#*=}"
+    dlrun_names+="${dlrun_line%%=*} "
 done < "$dlrun_env_file"
 "#;
 

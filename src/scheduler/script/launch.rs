@@ -18,8 +18,16 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
             None => script.push_str(RUNTIME),
         }
         let _ = writeln!(script, "dlrun_container=(\"$dlrun_runtime\" {})", words(&flags::bare(image)));
+        if plan.launcher == Launcher::Mpi || plan.build.is_some() {
+            let json = serde_json::to_string(image).expect("a container is plain data with text keys");
+            let _ = writeln!(script, "dlrun_image={}{ENTER}", quoted(&json));
+        }
     }
-    let container = if plan.image.is_some() { "\"${dlrun_container[@]}\"" } else { "" };
+    let container = match (&plan.image, plan.launcher) {
+        (None, _) => "",
+        (Some(_), Launcher::Mpi) => "\"${dlrun_enter[@]}\"",
+        (Some(_), _) => "\"${dlrun_container[@]}\"",
+    };
     if plan.scheduler.is_pbs() {
         script.push_str(&pbs::before(plan));
     }
@@ -32,6 +40,9 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
     }
     script.push_str(")\n");
     let _ = writeln!(script, "dlrun_launch=({})", words(&each(plan)));
+    let in_image = plan.image.is_some() && plan.launcher != Launcher::Mpi;
+    let bare = if in_image { "${#dlrun_container[@]}" } else { "0" };
+    let _ = writeln!(script, "dlrun_bare={bare}");
 }
 
 fn words(argv: &[String]) -> String {
@@ -67,15 +78,37 @@ dlrun_runtime=$(command -v apptainer || command -v singularity) ||
     refuse 66 "neither apptainer nor singularity is found on $DLRUN_NODE"
 "#;
 
+/// What starts a rank, or a build, in the container: each decides on its own node, and finds dlrun by its path, since dlrun
+/// takes its variables out of the command's environment. Where dlrun does not run there, the bare words do.
+const ENTER: &str = r#"
+dlrun_enter=(/bin/sh -c '
+if [ -n "$1" ] && "$1" --version > /dev/null 2>&1; then
+    dlrun_exe=$1 dlrun_image=$2 dlrun_bare=$3
+    shift 3
+    exec "$dlrun_exe" enter --image "$dlrun_image" --bare "$dlrun_bare" -- "$@"
+fi
+echo "dlrun: warning: dlrun does not run on ${SLURMD_NODENAME:-$(uname -n)}; the container gets the flags of the submission" >&2
+shift 3
+cd -P .
+exec "$@"' dlrun "$dlrun_exe" "$dlrun_image" "${#dlrun_container[@]}" "${dlrun_container[@]}")
+"#;
+
 /// Starts the command and passes signals on; leaves its exit code in `dlrun_code`. What follows a node's `exec` is the
-/// bare fallback.
+/// bare fallback. Of the words that follow, `dlrun_bare` start the container.
 pub(super) const RUN: &str = r#"
 # On each node: dlrun, which starts and watches the command; where it is missing, the bare command.
 dlrun_node='
-if [ -n "$DLRUN_EXE" ] && "$DLRUN_EXE" --version > /dev/null 2>&1; then exec "$DLRUN_EXE" exec -- "$@"; fi
+dlrun_bare=$1
+shift
+if [ -n "$DLRUN_EXE" ] && "$DLRUN_EXE" --version > /dev/null 2>&1; then
+    if [ "$dlrun_bare" = 0 ]; then exec "$DLRUN_EXE" exec -- "$@"; fi
+    exec "$DLRUN_EXE" exec --in-image "$dlrun_bare" -- "$@"
+fi
 echo "dlrun: warning: dlrun does not run on ${SLURMD_NODENAME:-$DLRUN_NODE}; the command runs without a record" >&2
 unset DLRUN_PLAN DLRUN_STATE_DIR DLRUN_EXE DLRUN_ELEMENT DLRUN_ATTEMPT DLRUN_JOB_ID DLRUN_NODE
 export DLRUN_INSIDE=$DLRUN_RUN_ID
+# The runtime starts the command in the directory of this name, which may be a link to where nothing is seen in it.
+[ "$dlrun_bare" = 0 ] || cd -P .
 exec "$@"'
 
 dlrun_child=
@@ -83,7 +116,7 @@ dlrun_signalled=
 for dlrun_signal in TERM INT HUP QUIT USR1 USR2; do
     trap "dlrun_signalled=$dlrun_signal; dlrun_asked+=\" $dlrun_signal\"; [ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
 done
-"${dlrun_launch[@]}" /bin/sh -c "$dlrun_node" dlrun "${dlrun_command[@]}" &
+"${dlrun_launch[@]}" /bin/sh -c "$dlrun_node" dlrun "$dlrun_bare" "${dlrun_command[@]}" &
 dlrun_child=$!
 # One that came before the command was there is passed on now.
 [ -z "$dlrun_signalled" ] || kill -s "$dlrun_signalled" "$dlrun_child" 2> /dev/null

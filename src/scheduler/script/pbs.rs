@@ -191,7 +191,8 @@ dlrun_exports=$(
 /// What one node runs. The file that holds it begins with where it is, the words and the environment.
 fn node_script(plan: &Plan) -> String {
     let workdir = quoted(&plan.workdir);
-    let env_file = plan.env_file.as_deref().map(read_env_file).unwrap_or_default();
+    let env_file =
+        plan.env_file.as_deref().map(|file| read_env_file(file, plan.image.is_some())).unwrap_or_default();
     format!(
         r#"dlrun_path=$PATH
 dlrun_host=$(uname -n)
