@@ -26,6 +26,14 @@ pub enum ContainerError {
         #[source]
         source: CommandError,
     },
+    /// What the runtime says makes no sense.
+    #[error("the answer of {} to `{question}` makes no sense", .command.display())]
+    Answer {
+        /// Its command.
+        command: PathBuf,
+        /// What it was asked.
+        question: &'static str,
+    },
     /// A file cannot be read.
     #[error("cannot read {}", .path.display())]
     Read {

@@ -3,10 +3,13 @@
 mod advice;
 mod build;
 mod cache;
+mod digest;
 mod failure;
 mod find;
 mod gpus;
+mod image_file;
 mod installation;
+mod labels;
 mod making;
 mod name;
 mod namespaces;
@@ -15,15 +18,19 @@ mod progress;
 mod pull;
 mod room;
 mod shelf;
+mod sif;
 mod subids;
 mod surroundings;
 mod trust;
 
 pub use advice::advice;
 pub use build::{Build, build};
+pub use digest::digest;
 pub use failure::ContainerError;
 pub use find::find_runtime;
+pub use image_file::{ImageFile, ImageKind, inspect, runs_on};
 pub use installation::Installation;
+pub use labels::labels;
 pub use making::{Begun, MakeError, Making, Workplace, begin, log_of};
 pub use name::{pulled_name, pulled_path};
 pub use node::{Node, examine, examine_in, node_facts};
@@ -33,4 +40,5 @@ pub use room::free_bytes;
 pub use shelf::{
     CatalogueDirs, CatalogueError, MAX_SHELF_BYTES, MAX_SHELF_FILES, file_state, look, read_catalogue,
 };
+pub use sif::Sif;
 pub use surroundings::Surroundings;
