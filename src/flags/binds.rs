@@ -17,66 +17,59 @@ const SYSTEM: [&str; 15] = [
     "/sys", "/usr", "/var",
 ];
 
+/// A bind and why it is given.
+struct Reasoned {
+    bind: Bind,
+    why: String,
+}
+
 pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
-    let workdir = draft.container.workdir.clone();
-    let binds = draft
-        .container
-        .binds
-        .iter()
-        .map(|bind| with_variables(draft, bind))
-        .collect::<Result<Vec<_>, _>>()?;
-    // What is bound later lies on top: the working directory behind its parents, before what the job puts into it.
-    let at = binds.iter().rposition(|bind| is_within(&workdir, &bind.target)).map_or(0, |last| last + 1);
-    let (parents, others) = binds.split_at(at);
-    add_job_binds(draft, parents)?;
-    add_workdir(draft, &workdir, &binds)?;
-    add_job_binds(draft, others)?;
+    let mut binds = Vec::new();
+    for bind in &draft.container.binds {
+        let bind = with_variables(draft, bind)?;
+        if !draft.assumed && !(draft.around.exists)(&bind.source) {
+            return Err(Refusal::NoSource { path: bind.source });
+        }
+        binds.push(Reasoned { bind, why: "`image.bind`".to_owned() });
+    }
+    let workdir = draft.container.workdir.as_str();
+    binds.extend(workdir_bind(draft, workdir, &binds));
     for name in NODE_FILES {
-        add_node_file(draft, name)?;
+        binds.extend(node_file(draft, name));
+    }
+    // What is bound later lies on top, so parents come first.
+    binds.sort_by_key(|Reasoned { bind, .. }| bind.target.split('/').filter(|part| !part.is_empty()).count());
+    for Reasoned { bind, why } in &binds {
+        add_bind(draft, bind, why)?;
     }
     if !workdir.is_empty() {
         let flag = if draft.features.has(Feature::Cwd) { "--cwd" } else { "--pwd" };
-        draft.flag_with(flag, workdir, "the job's working directory");
+        draft.flag_with(flag, workdir.to_owned(), "the job's working directory");
     }
     Ok(())
 }
 
-fn add_job_binds(draft: &mut Draft<'_>, binds: &[Bind]) -> Result<(), Refusal> {
-    for bind in binds {
-        if !draft.assumed && !(draft.around.exists)(&bind.source) {
-            return Err(Refusal::NoSource { path: bind.source.clone() });
-        }
-        add_bind(draft, bind, "`image.bind`")?;
-    }
-    Ok(())
-}
-
-/// Whether a path is below another one.
-fn is_within(path: &str, above: &str) -> bool {
-    let rest = path.strip_prefix(above.trim_end_matches('/'));
-    rest.is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
-}
-
-fn add_workdir(draft: &mut Draft<'_>, workdir: &str, binds: &[Bind]) -> Result<(), Refusal> {
-    if workdir.is_empty() || binds.iter().any(|bind| bind.target.trim_end_matches('/') == workdir) {
-        return Ok(());
+fn workdir_bind(draft: &mut Draft<'_>, workdir: &str, binds: &[Reasoned]) -> Option<Reasoned> {
+    let is_target = |bind: &Reasoned| bind.bind.target.trim_end_matches('/') == workdir;
+    if workdir.is_empty() || binds.iter().any(is_target) {
+        return None;
     }
     if SYSTEM.contains(&workdir) {
         draft.reason("no --bind", format!("the working directory {workdir} stays as the runtime shows it"));
-        return Ok(());
+        return None;
     }
     let bind = Bind { source: workdir.to_owned(), target: workdir.to_owned(), read_only: false };
-    add_bind(draft, &bind, "the job's working directory")
+    Some(Reasoned { bind, why: "the job's working directory".to_owned() })
 }
 
-fn add_node_file(draft: &mut Draft<'_>, name: &str) -> Result<(), Refusal> {
-    let Some(path) = draft.variable(name) else { return Ok(()) };
+fn node_file(draft: &mut Draft<'_>, name: &str) -> Option<Reasoned> {
+    let path = draft.variable(name)?;
     if !path.starts_with('/') || !(draft.around.exists)(&path) {
         draft.reason("no --bind", format!("{name} names {path}, which is not on this node"));
-        return Ok(());
+        return None;
     }
     let bind = Bind { source: path.clone(), target: path, read_only: true };
-    add_bind(draft, &bind, &format!("{name}, which lies where no container looks"))
+    Some(Reasoned { bind, why: format!("{name}, which lies where no container looks") })
 }
 
 fn add_bind(draft: &mut Draft<'_>, bind: &Bind, why: &str) -> Result<(), Refusal> {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::Refusal;
 use super::draft::Draft;
-use super::features::Feature;
+use super::features::{Evaluation, Feature};
 use super::literal::literal;
 use super::name::is_name;
 
@@ -96,7 +96,12 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         }
     }
     if !given.is_empty() {
-        explain(draft, "the job sets them, and the image's own do not beat them", &given);
+        let why = match draft.features.evaluation() {
+            // Singularity 3.5 sources what the image sets behind them.
+            Evaluation::None => "the job sets them",
+            _ => "the job sets them, and the image's own do not beat them",
+        };
+        explain(draft, why, &given);
     }
     if clean {
         let others = give_needed(draft, &given);
@@ -204,6 +209,6 @@ fn setting(draft: &Draft<'_>, word: &str) -> Option<String> {
 /// Settings from the user's login shell stay, since they may be meant; but they are told.
 fn tell_settings(draft: &mut Draft<'_>) {
     for name in SETTINGS.iter().filter_map(|word| setting(draft, word)).collect::<Vec<_>>() {
-        draft.reason(&name, "is set in the job's environment, and the runtime obeys it");
+        draft.reason(&name, "set in the job's environment; the runtime obeys it");
     }
 }

@@ -76,7 +76,8 @@ impl Unusable {
     }
 }
 
-const ASK_NAMESPACES: &str = "ask the administrator for user namespaces: `sysctl user.max_user_namespaces=15000`, on Debian and Ubuntu also \
+/// How a user gets user namespaces.
+pub(super) const ASK_NAMESPACES: &str = "ask the administrator for user namespaces: `sysctl user.max_user_namespaces=15000`, on Debian and Ubuntu also \
      `kernel.unprivileged_userns_clone=1` and `kernel.apparmor_restrict_unprivileged_userns=0`";
 const ASK_RANGES: &str = "ask the administrator for ids: `usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER`, with \
      numbers that no other user has";
@@ -186,4 +187,106 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-pub(super) const NAMESPACES_REMEDY: &str = ASK_NAMESPACES;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{GpuFacts, Namespaces, Runtime, SubIds};
+
+    const CLONE: &str = "kernel.unprivileged_userns_clone is 0";
+    const ZERO: &str = "user.max_user_namespaces is 0";
+
+    /// Ranges in subuid and subgid, newuidmap, the command.
+    fn node(
+        said: &str,
+        ids: (u64, u64, bool, bool),
+        missing: Option<&str>,
+        setuid_starter: bool,
+    ) -> NodeFacts {
+        let (subuid_count, subgid_count, newuidmap, fakeroot_command) = ids;
+        NodeFacts {
+            command: "/usr/bin/apptainer".into(),
+            runtime: Runtime::parse(said),
+            uid: 1000,
+            gpus: GpuFacts::default(),
+            namespaces: Namespaces { missing: missing.map(str::to_owned), setuid_starter },
+            sub_ids: SubIds { subuid_count, subgid_count, newuidmap, fakeroot_command },
+            squashfuse: true,
+            fuse_device: true,
+        }
+    }
+
+    fn namespace(command: bool, range_ignored: bool) -> Result<Means, &'static str> {
+        Ok(Means::Namespace { command, range_ignored })
+    }
+
+    #[test]
+    fn each_product_takes_its_own_way_or_says_why_not() {
+        use Purpose::{Build, Run};
+        let (new, old, ce) =
+            ("apptainer version 1.4.5", "apptainer version 1.0.3", "singularity-ce version 4.1.5");
+        let (listed, unlisted) = ((9, 9, true, true), (0, 0, true, true));
+        for (said, ids, missing, setuid, purpose, is_sandbox, expected) in [
+            (new, listed, None, false, Run, false, Ok(Means::Range)),
+            (new, (9, 9, false, true), None, true, Run, false, Ok(Means::Range)),
+            (new, unlisted, None, false, Build, false, namespace(true, false)),
+            (new, (0, 9, true, false), None, false, Run, false, namespace(false, false)),
+            (new, (9, 9, false, true), None, false, Build, false, namespace(true, true)),
+            (new, (9, 0, true, true), None, false, Run, false, namespace(true, true)),
+            (new, listed, Some(CLONE), false, Build, false, Err("no user namespace here (kernel.unpriv")),
+            (new, listed, Some(CLONE), true, Build, false, Err("no user namespace")),
+            (new, listed, Some(CLONE), true, Run, false, Ok(Means::Range)),
+            (new, listed, Some(ZERO), true, Run, false, Err("user.max_user_namespaces is 0")),
+            (new, unlisted, Some(ZERO), true, Run, true, Ok(Means::Command)),
+            (new, unlisted, Some(ZERO), true, Run, false, Err("a directory, not with a file")),
+            (new, unlisted, Some(ZERO), true, Build, false, Ok(Means::Command)),
+            (
+                new,
+                (0, 0, true, false),
+                Some(ZERO),
+                true,
+                Build,
+                false,
+                Err("`fakeroot` command is not found"),
+            ),
+            (old, unlisted, None, false, Run, false, Err("no range in /etc/subuid and /etc/subgid")),
+            (ce, (9, 0, true, true), None, false, Run, false, Err("but none in /etc/subgid")),
+            (ce, (0, 9, true, true), None, false, Run, false, Err("but none in /etc/subuid")),
+            (
+                ce,
+                (9, 9, false, true),
+                None,
+                false,
+                Build,
+                false,
+                Err("newuidmap and newgidmap are not found"),
+            ),
+            (ce, unlisted, Some(CLONE), true, Run, true, Err("no range")),
+            (ce, listed, None, false, Build, false, Ok(Means::Range)),
+            ("something 1.0", unlisted, None, false, Run, false, Err("no range")),
+            ("singularity version 3.2.1", listed, None, false, Run, false, Err("3.2.1 does not know it")),
+        ] {
+            let case = format!("{said} {ids:?} {missing:?} {setuid} {purpose:?} {is_sandbox}");
+            match (outcome(&node(said, ids, missing, setuid), purpose, is_sandbox), expected) {
+                (Ok(means), Ok(expected)) => assert_eq!(means, expected, "{case}"),
+                (Err(unusable), Err(part)) => {
+                    assert!(unusable.why.contains(part), "{case}: {unusable}");
+                    assert!(
+                        unusable.remedy.starts_with("ask ") || unusable.remedy.starts_with("use "),
+                        "{case}"
+                    );
+                }
+                (found, expected) => panic!("{case}: {found:?}, not {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn root_is_never_given_the_flag() {
+        let node = NodeFacts {
+            uid: 0,
+            ..node("singularity-ce version 4.1.5", (0, 0, false, false), Some(ZERO), false)
+        };
+        let means = outcome(&node, Purpose::Build, false).expect("root needs nothing");
+        assert_eq!((means, means.flags()), (Means::Root, &[] as &[&str]));
+    }
+}

@@ -5,7 +5,7 @@
 
 use super::Refusal;
 use super::draft::Draft;
-use super::fakeroot::NAMESPACES_REMEDY;
+use super::fakeroot::ASK_NAMESPACES;
 use super::features::Feature;
 
 pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
@@ -20,7 +20,7 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
                  starter",
                 draft.runtime()
             );
-            return Err(draft.unsupported(what, format!("{NAMESPACES_REMEDY}; or for `apptainer-suid`")));
+            return Err(draft.unsupported(what, format!("{ASK_NAMESPACES}; or for `apptainer-suid`")));
         }
         (_, true) if !draft.container.fakeroot && !draft.has_option(&["-u", "--userns"]) => return Ok(()),
         _ => {}

@@ -5,5 +5,7 @@
 
 mod base;
 mod driver;
+mod flags;
 mod nvidia;
+
 pub(crate) mod place;

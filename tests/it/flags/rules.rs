@@ -7,6 +7,11 @@ use dlrun::job::{Bind, GpuMode};
 
 use super::{RUNTIMES, bind, chosen, container, node, runtime};
 
+/// A container that needs nothing of the node.
+fn bare() -> Container {
+    Container { workdir: String::new(), ..container() }
+}
+
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
 /// A case: its name, the container, the node by runtime, and the variables.
@@ -16,11 +21,20 @@ struct Case<'a> {
     node: &'a dyn Fn(NodeFacts) -> NodeFacts,
     variables: Variables<'a>,
     is_sandbox: bool,
+    /// Words and reasons that are the same in all cases of a table are left out.
+    leave_out: &'a [&'a str],
 }
 
 impl<'a> Case<'a> {
     fn new(name: &'a str, container: Container) -> Self {
-        Self { name, container, node: &|node| node, variables: &[], is_sandbox: false }
+        Self {
+            name,
+            container,
+            node: &|node| node,
+            variables: &[],
+            is_sandbox: false,
+            leave_out: &["--no-eval", "no --nv, no --rocm"],
+        }
     }
 
     fn on(self, node: &'a dyn Fn(NodeFacts) -> NodeFacts) -> Self {
@@ -35,6 +49,10 @@ impl<'a> Case<'a> {
         Self { is_sandbox: true, ..self }
     }
 
+    fn showing_all(self) -> Self {
+        Self { leave_out: &[], ..self }
+    }
+
     /// What comes out, as text: words, variables, reasons, warnings.
     fn told(&self, said: &str) -> String {
         let node = (self.node)(node(runtime(said)));
@@ -42,14 +60,17 @@ impl<'a> Case<'a> {
             Ok(invocation) => invocation,
             Err(refusal) => return format!("refused: {refusal}\n  {}\n", refusal.remedy()),
         };
-        let mut text = format!("{}\n", invocation.argv.join(" "));
+        let is_shown = |word: &str| !self.leave_out.contains(&word);
+        let words: Vec<&str> =
+            invocation.argv.iter().map(String::as_str).filter(|word| is_shown(word)).collect();
+        let mut text = format!("{}\n", words[1..].join(" "));
         for (name, value) in &invocation.sets {
             let _ = writeln!(text, "  {name}={value:?}");
         }
         for removal in &invocation.removals {
             let _ = writeln!(text, "  without {removal}");
         }
-        for reason in &invocation.reasons {
+        for reason in invocation.reasons.iter().filter(|reason| is_shown(&reason.flag)) {
             let _ = writeln!(text, "  {}: {}", reason.flag, reason.why);
         }
         for warning in &invocation.warnings {
@@ -108,7 +129,7 @@ fn granted(mut node: NodeFacts, by: Variables<'_>) -> NodeFacts {
 }
 
 fn asking() -> Container {
-    Container { gpus_asked: true, ..container() }
+    Container { gpus_asked: true, ..bare() }
 }
 
 #[test]
@@ -130,16 +151,16 @@ fn gpus_are_passed_where_they_are_given() {
     };
     let inherited = |node: NodeFacts| granted(node, &[("NVIDIA_VISIBLE_DEVICES", "all")]);
     let in_slurm: Variables<'_> = &[("SLURM_JOB_ID", "7")];
-    insta::assert_snapshot!(table(&[
-        Case::new("nothing asked, no GPU there", container()),
+    let told = table(&[
+        Case::new("nothing asked, no GPU there", bare()),
         Case::new("asked and there", asking()).on(&nvidia),
-        Case::new("given by Slurm", container()).on(&slurm).with(in_slurm),
-        Case::new("there, but Slurm gave none", container()).on(&nvidia).with(in_slurm),
-        Case::new("there, and Slurm counts none", container()).on(&counted).with(in_slurm),
-        Case::new("there, and no scheduler", container()).on(&nvidia),
-        Case::new("there, and an empty mask", container()).on(&masked),
-        Case::new("a mask of the container's own world hides nothing", container()).on(&void),
-        Case::new("a variable that an image left behind", container()).on(&inherited),
+        Case::new("given by Slurm", bare()).on(&slurm).with(in_slurm),
+        Case::new("there, but Slurm gave none", bare()).on(&nvidia).with(in_slurm),
+        Case::new("there, and Slurm counts none", bare()).on(&counted).with(in_slurm),
+        Case::new("there, and no scheduler", bare()).on(&nvidia),
+        Case::new("there, and an empty mask", bare()).on(&masked),
+        Case::new("a mask of the container's own world hides nothing", bare()).on(&void),
+        Case::new("a variable that an image left behind", bare()).on(&inherited),
         Case::new("asked, and no driver", asking()),
         Case::new("asked, and no driver, and required", Container { require_gpu: true, ..asking() }),
         Case::new("the library is unknown", asking()).on(&no_library),
@@ -151,15 +172,16 @@ fn gpus_are_passed_where_they_are_given() {
         Case::new("both, AMD wanted", mode(GpuMode::Amd)).on(&both),
         Case::new("NVIDIA wanted, AMD there", mode(GpuMode::Nvidia)).on(&amd),
         Case::new("none wanted", mode(GpuMode::None)).on(&both),
-        Case::new("wanted, not asked, in Slurm", Container { gpu: GpuMode::Nvidia, ..container() })
+        Case::new("wanted, not asked, in Slurm", Container { gpu: GpuMode::Nvidia, ..bare() })
             .on(&nvidia)
             .with(in_slurm),
-    ]));
+    ]);
+    insta::assert_snapshot!(told);
 }
 
 #[test]
 fn the_root_user_of_a_container_is_tried_beforehand() {
-    let wanting = || Container { fakeroot: true, ..container() };
+    let wanting = || Container { fakeroot: true, ..bare() };
     let no_range = |mut node: NodeFacts| {
         node.sub_ids.subuid_count = 0;
         node.sub_ids.subgid_count = 0;
@@ -173,13 +195,14 @@ fn the_root_user_of_a_container_is_tried_beforehand() {
         node.uid = 0;
         node
     };
-    insta::assert_snapshot!(table(&[
-        Case::new("not wanted", container()),
+    let told = table(&[
+        Case::new("not wanted", bare()),
         Case::new("with a range", wanting()),
         Case::new("without a range", wanting()).on(&no_range),
         Case::new("a range, and no newuidmap", wanting()).on(&no_newuidmap),
         Case::new("root", wanting()).on(&root),
-    ]));
+    ]);
+    insta::assert_snapshot!(told);
 }
 
 #[test]
@@ -201,13 +224,14 @@ fn an_image_file_is_unpacked_where_it_cannot_be_mounted() {
         node.namespaces.missing = Some("user.max_user_namespaces is 0".into());
         node
     };
-    insta::assert_snapshot!(table(&[
-        Case::new("no squashfuse", container()).on(&no_squashfuse),
-        Case::new("no /dev/fuse", container()).on(&no_fuse),
-        Case::new("no /dev/fuse, a directory", container()).on(&no_fuse).in_sandbox(),
-        Case::new("no /dev/fuse, a setuid starter", container()).on(&setuid),
-        Case::new("no namespaces", container()).on(&no_namespaces),
-    ]));
+    let told = table(&[
+        Case::new("no squashfuse", bare()).on(&no_squashfuse),
+        Case::new("no /dev/fuse", bare()).on(&no_fuse),
+        Case::new("no /dev/fuse, a directory", bare()).on(&no_fuse).in_sandbox(),
+        Case::new("no /dev/fuse, a setuid starter", bare()).on(&setuid),
+        Case::new("no namespaces", bare()).on(&no_namespaces),
+    ]);
+    insta::assert_snapshot!(told);
 }
 
 #[test]
@@ -216,10 +240,10 @@ fn variables_reach_the_process() {
         variables: ["PATH", "LD_LIBRARY_PATH", "TOKEN", "HOME", "LINES", "NOT_SET"]
             .map(str::to_owned)
             .to_vec(),
-        ..container()
+        ..bare()
     };
     let clean = || Container { cleanenv: true, ..of_job() };
-    let contained = || Container { options: vec!["--containall".into()], ..container() };
+    let contained = || Container { options: vec!["--containall".into()], ..bare() };
     let variables: Variables<'_> = &[
         ("PATH", "/opt/own/bin:/usr/bin"),
         ("LD_LIBRARY_PATH", "/opt/\"own\"/lib"),
@@ -242,28 +266,30 @@ fn variables_reach_the_process() {
         &[("TOKEN", "plain"), ("SINGULARITYENV_TOKEN", "another"), ("APPTAINER_NV", "1")];
     let login: Variables<'_> =
         &[("SINGULARITY_CLEANENV", "1"), ("APPTAINER_BIND", "/a"), ("PBS_JOBID", "9.host")];
-    insta::assert_snapshot!(table(&[
+    let told = table(&[
         Case::new("of the job", of_job()).with(variables),
         Case::new("the same with cleanenv", clean()).with(variables),
         Case::new("the same with an option that implies it", contained()).with(variables),
         Case::new("under the other name too", of_job()).with(plain),
-        Case::new("settings of the login shell", container()).with(login),
-        Case::new("CR LF", Container { variables: vec!["TOKEN".into()], ..container() })
+        Case::new("settings of the login shell", bare()).with(login),
+        Case::new("CR LF", Container { variables: vec!["TOKEN".into()], ..bare() })
             .with(&[("TOKEN", "a\r\nb")]),
         Case::new("CR LF with cleanenv", clean()).with(&[("TOKEN", "a\r\nb")]),
-    ]));
+    ]);
+    insta::assert_snapshot!(told);
 }
 
 #[test]
 fn paths_are_bound_or_refused() {
-    let binding = |binds: Vec<Bind>| Container { binds, ..container() };
+    let binding = |binds: Vec<Bind>| Container { binds, ..bare() };
     let read_only = Bind { read_only: true, ..bind("/data", "/data") };
     let odd = ["/a:b", "/a,b", "/a\\b", "/a\"b", "/a^b", "/a "];
     let odd = |at: usize| binding(vec![Bind { read_only: true, ..bind(odd[at], "/target") }]);
     let with_variable = || binding(vec![bind("$TMPDIR/x${NAME}$", "/scratch")]);
     let node_files: Variables<'_> =
         &[("PBS_NODEFILE", "/var/spool/torque/aux/7.host"), ("PBS_GPUFILE", "/var/spool/missing")];
-    insta::assert_snapshot!(table(&[
+    let told = table(&[
+        Case::new("all that any job gets", container()).showing_all(),
         Case::new("plain, and read only", binding(vec![bind("/a b=c'd", "/b"), read_only])),
         Case::new("a colon", odd(0)),
         Case::new("a comma", odd(1)),
@@ -276,16 +302,23 @@ fn paths_are_bound_or_refused() {
         Case::new("a variable that is not absolute", binding(vec![bind("$TMPDIR", "/t")]))
             .with(&[("TMPDIR", "tmp")]),
         Case::new("missing", binding(vec![bind("/missing", "/m")])),
-        Case::new("over the working directory", binding(vec![bind("/x", "/home/alice/work")])),
+        Case::new(
+            "over the working directory",
+            Container { binds: vec![bind("/x", "/home/alice/work")], ..container() },
+        ),
         Case::new(
             "above, and below the working directory",
-            binding(vec![bind("/x", "/home/alice/work/data"), bind("/y", "/home")])
+            Container {
+                binds: vec![bind("/x", "/home/alice/work/data"), bind("/y", "/home")],
+                ..container()
+            },
         ),
         Case::new("a directory of the system", Container { workdir: "/usr".into(), ..container() }),
-        Case::new("no working directory", Container { workdir: String::new(), ..container() }),
-        Case::new("node files of PBS", container()).with(node_files),
-        Case::new("further options", Container { options: vec!["--contain".into()], ..container() }),
-    ]));
+        Case::new("no working directory", bare()),
+        Case::new("node files of PBS", bare()).with(node_files),
+        Case::new("further options", Container { options: vec!["--contain".into()], ..bare() }),
+    ]);
+    insta::assert_snapshot!(told);
 }
 
 #[test]
