@@ -88,6 +88,13 @@ fn add_bind(draft: &mut Draft<'_>, bind: &Bind, why: &str) -> Result<(), Refusal
         draft.flag_with("--mount", format!("type=bind,{source},{target}{}", mode(",ro")), why);
         return Ok(());
     }
+    if draft.assumed && draft.node.runtime.is_none() {
+        draft.reason(
+            &format!("bind {:?} to {:?}", bind.source, bind.target),
+            format!("{why}; how, the node's runtime tells"),
+        );
+        return Ok(());
+    }
     let what = format!(
         "{} cannot bind {:?} to {:?}: it has no `--mount`, and its `--bind` would take the path apart",
         draft.runtime(),

@@ -114,7 +114,11 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
 fn explain(draft: &mut Draft<'_>, why: &str, names: &[String]) {
     let beginnings: Vec<String> =
         draft.features.prefixes().iter().map(|prefix| format!("{prefix}ENV_*")).collect();
-    let names = if names.is_empty() { "none is set".to_owned() } else { names.join(" ") };
+    let names = match names {
+        [] if draft.assumed => "those that the node sets".to_owned(),
+        [] => "none is set".to_owned(),
+        names => names.join(" "),
+    };
     draft.reason(&beginnings.join(", "), format!("{why}: {names}"));
 }
 

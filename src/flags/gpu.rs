@@ -77,26 +77,21 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         draft.reason("no --nv, no --rocm", "the job was given no GPU");
         return Ok(());
     };
-    let mut open: Vec<Maker> = Vec::new();
-    for maker in [Maker::Nvidia, Maker::Amd].into_iter().filter(|maker| maker.is_wanted(mode)) {
-        match maker.hidden_by(gpus) {
-            None => open.push(maker),
-            Some((name, value)) => {
-                draft.reason(&format!("no {}", maker.flag()), format!("{name}={value:?} leaves no GPU"));
-            }
-        }
-    }
+    let wanted = [Maker::Nvidia, Maker::Amd].into_iter().filter(|maker| maker.is_wanted(mode));
+    let (hidden, open): (Vec<Maker>, Vec<Maker>) = wanted.partition(|maker| maker.hidden_by(gpus).is_some());
     let there: Vec<Maker> = open.iter().filter(|maker| maker.is_there(gpus)).copied().collect();
-    if !there.is_empty() {
-        return give(draft, &grant, &there);
+    let masks: Vec<&(String, String)> = hidden.iter().filter_map(|maker| maker.hidden_by(gpus)).collect();
+    for (maker, (name, value)) in hidden.iter().zip(&masks) {
+        draft.reason(&format!("no {}", maker.flag()), format!("{name}={value:?} leaves no GPU"));
     }
-    // Of a node without GPUs, the masks that the job sets itself tell what it wants, the scheduler's what it has.
-    let hidden_by_job = [Maker::Nvidia, Maker::Amd].into_iter().filter_map(|maker| maker.hidden_by(gpus));
-    let is_own_will = hidden_by_job.into_iter().any(|(name, _)| draft.container.variables.contains(name));
-    if is_own_will || open.is_empty() && !draft.container.gpus_asked {
-        Ok(())
-    } else {
-        nothing(draft, &grant, &open)
+    match masks.first() {
+        _ if !there.is_empty() => give(draft, &grant, &there),
+        Some((name, value)) if open.is_empty() || hidden.contains(&Maker::Nvidia) => {
+            // The masks that the job sets itself tell what it wants; the scheduler's, what it has.
+            let own_will = draft.container.variables.contains(name) || !draft.container.gpus_asked;
+            if own_will { Ok(()) } else { lose(draft, format!("{name}={value:?} leaves none")) }
+        }
+        _ => nothing(draft, &grant, &open),
     }
 }
 
@@ -161,16 +156,12 @@ fn give(draft: &mut Draft<'_>, grant: &str, there: &[Maker]) -> Result<(), Refus
     Ok(())
 }
 
-/// GPUs were given, and the node has no driver for them, or a mask hides them all.
+/// GPUs were given, and the node has no driver for them.
 fn nothing(draft: &mut Draft<'_>, grant: &str, open: &[Maker]) -> Result<(), Refusal> {
     let places: Vec<&str> = open.iter().map(|maker| maker.place()).collect();
-    let why = match places.as_slice() {
-        [] => "the masks in its environment leave none".to_owned(),
-        places => format!("there is {} on this node", places.join(", and ")),
-    };
-    for maker in open {
-        draft.reason(&format!("no {}", maker.flag()), format!("{grant}, but {why}"));
-    }
+    let flags: Vec<String> = open.iter().map(|maker| format!("no {}", maker.flag())).collect();
+    let why = format!("there is {} on this node", places.join(", and "));
+    draft.reason(&flags.join(", "), format!("{grant}, but {why}"));
     lose(draft, why)
 }
 

@@ -4,8 +4,8 @@ use super::choose::{Surroundings, decide};
 use super::draft::Draft;
 use super::{Container, GpuFacts, Invocation, Namespaces, NodeFacts, Refusal, Runtime, SubIds};
 
-/// What [`choose`](super::choose()) will give on a node that has what the job asks for. `runtime` is that of this site as
-/// far as it is known; the words begin with `command`.
+/// What [`choose`](super::choose()) will give on a node that has what the job asks for. `runtime` is that of this site;
+/// where it is not known, only words that all know are shown. The words begin with `command`.
 ///
 /// The values of variables are known on the node only: `sets` stays empty, and binds whose source holds a variable are
 /// not among the words, but among the reasons.

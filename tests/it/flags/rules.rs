@@ -142,6 +142,7 @@ fn gpus_are_passed_where_they_are_given() {
     };
     let masked =
         |node: NodeFacts| granted(nvidia(node), &[("SLURM_JOB_GPUS", "0"), ("CUDA_VISIBLE_DEVICES", "")]);
+    let own_mask = Container { variables: vec!["CUDA_VISIBLE_DEVICES".into()], ..asking() };
     let counted = |node: NodeFacts| granted(nvidia(node), &[("SLURM_GPUS_ON_NODE", "0")]);
     let slurm = |node: NodeFacts| {
         granted(nvidia(node), &[("CUDA_VISIBLE_DEVICES", "0,1"), ("ROCR_VISIBLE_DEVICES", "0,1")])
@@ -159,6 +160,8 @@ fn gpus_are_passed_where_they_are_given() {
         Case::new("there, and Slurm counts none", bare()).on(&counted).with(in_slurm),
         Case::new("there, and no scheduler", bare()).on(&nvidia),
         Case::new("there, and an empty mask", bare()).on(&masked),
+        Case::new("asked, and an empty mask", asking()).on(&masked),
+        Case::new("asked, and the job's own empty mask", own_mask).on(&masked),
         Case::new("a mask of the container's own world hides nothing", bare()).on(&void),
         Case::new("a variable that an image left behind", bare()).on(&inherited),
         Case::new("asked, and no driver", asking()),
@@ -331,7 +334,7 @@ fn what_is_expected_is_told_before_the_node_is_known() {
         ..asking()
     };
     let mut text = String::new();
-    for said in [RUNTIMES[8], "unknown"] {
+    for said in [RUNTIMES[8], RUNTIMES[1], "unknown"] {
         let _ = writeln!(text, "== {said}");
         match preview(&container, runtime(said), "apptainer") {
             Ok(invocation) => {
