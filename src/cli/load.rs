@@ -10,6 +10,7 @@ use nix::unistd::{AccessFlags, access};
 use super::args::JobFile;
 use super::depends;
 use super::error::{Error, Kind};
+use super::images;
 use super::schedulers;
 use super::session::Session;
 use super::site::{self, Known};
@@ -18,7 +19,7 @@ use crate::command::find;
 use crate::config::{Rule, Settings, Subject};
 use crate::diagnostic::Problem;
 use crate::job::{self, Command, JobSpec, Launcher};
-use crate::plan::{self, Plan, PythonFacts, ScriptFacts, SiteFacts};
+use crate::plan::{self, ImageFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
 use crate::pyenv::{self, EnvFacts};
 
 /// A job file with all that follows from it.
@@ -46,8 +47,11 @@ impl Job {
         let spec = job::parse(source.job_file()).map_err(|faults| source.error(Kind::JobFile, faults))?;
         let file = std::path::absolute(&args.file)?;
         let place = Place::of(&spec, &file);
+        let images = images::facts(session, &spec, place.image.as_deref(), !args.no_check)?;
         if !args.no_check {
-            let missing = place.missing(&spec);
+            let mut missing = place.missing(&spec, images::may_contain(&spec.image, &images));
+            let job_dir = file.parent().unwrap_or(Path::new("/"));
+            missing.extend(images::missing_sources(&spec.image, job_dir, &session.settings));
             if !missing.is_empty() {
                 return Err(source.error(Kind::Missing, missing));
             }
@@ -60,6 +64,7 @@ impl Job {
             None => None,
         };
         let mut facts = place.facts(session, &spec, file, python.as_ref())?;
+        facts.images = images;
         if !spec.resources.depends.is_empty() {
             let scheduler = plan::scheduler_of(&spec, &session.settings, &facts);
             let targets = depends::targets(session, &spec, scheduler, !args.no_check)?;
@@ -68,8 +73,16 @@ impl Job {
         let against = if args.no_check { Against::Nothing } else { against };
         let (tried, site) = resolved(session, &spec, facts, against);
         match (tried, site) {
+            (Ok(Plan { no_image: Some(none), image: None, .. }), _) => {
+                let error = Error::new(Kind::Missing, format!("no image can be taken: {}", none.why));
+                Err(error.hinted(
+                    "`dlrun plan --json` without `image.build` tells why; `dlrun image build` builds one",
+                ))
+            }
             (Ok(mut plan), site) => {
                 plan.warnings.extend(source.warnings());
+                // Where the command runs in a container, none is made.
+                let python = python.filter(|_| plan.python_env.is_some());
                 Ok(Self { plan, python, site })
             }
             (Err(faults), None) => Err(source.error(Kind::JobFile, faults)),
@@ -170,7 +183,7 @@ impl Place {
     }
 
     /// What the job names and is not there. What only the nodes may have (programs of modules) is not looked for.
-    fn missing(&self, spec: &JobSpec) -> Vec<Problem> {
+    fn missing(&self, spec: &JobSpec, may_contain: bool) -> Vec<Problem> {
         let mut problems = Vec::new();
         if let Some(workdir) = spec.run.workdir.as_ref().filter(|_| !self.workdir.is_dir()) {
             let message = format!("`run.workdir`: {} is not a directory", self.workdir.display());
@@ -184,7 +197,7 @@ impl Place {
             ));
             problems.push(problem.hinted("set `run.workdir` to a directory that you may write to"));
         }
-        let program = self.program_problem(spec).or_else(|| self.script_argument_problem(spec));
+        let program = self.program_problem(spec, may_contain).or_else(|| self.script_argument_problem(spec));
         if let Some(message) = program {
             let hint = "if it exists on the compute nodes only, submit with `--no-check`";
             problems.push(Problem::at(span, message).hinted(hint));
@@ -210,7 +223,9 @@ impl Place {
         problems
     }
 
-    fn program_problem(&self, spec: &JobSpec) -> Option<String> {
+    /// `may_contain`: the command may run in a container, which has programs of its own; only what lies in the working
+    /// directory is looked for then.
+    fn program_problem(&self, spec: &JobSpec, may_contain: bool) -> Option<String> {
         let argv = match &spec.run.command.value {
             Command::Script(_) => {
                 let script = self.script.as_ref()?;
@@ -219,6 +234,9 @@ impl Place {
             Command::Argv(argv) => argv,
         };
         let program = argv.first()?;
+        if program.starts_with('/') && may_contain {
+            return None;
+        }
         if program.contains('/') {
             let path = self.workdir.join(program);
             return (!is_executable(&path))
@@ -228,7 +246,7 @@ impl Place {
             let words: Vec<String> = program.split_whitespace().map(|word| format!("{word:?}")).collect();
             return Some(format!("{program:?} is one word; write command = [{}]", words.join(", ")));
         }
-        let from_environment = self.requirements.is_some() || !spec.run.modules.is_empty();
+        let from_environment = may_contain || self.requirements.is_some() || !spec.run.modules.is_empty();
         (!from_environment && find(program, &[]).is_none())
             .then(|| format!("the program {program:?} is not in PATH"))
     }
@@ -272,6 +290,7 @@ impl Place {
             hold_against_site: false,
             targets: BTreeMap::new(),
             image: self.image.clone(),
+            images: ImageFacts::default(),
             // Looked for where its absence is a reason: `PATH` may be long, and its directories far away.
             container_runtime: if spec.image.none || python.is_none() { None } else { runtime() },
             python: python.zip(self.requirements.as_ref()).map(|(env, requirements)| PythonFacts {

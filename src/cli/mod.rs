@@ -9,6 +9,7 @@ mod doctor;
 mod elements;
 mod error;
 mod follow;
+mod images;
 mod interrupt;
 mod load;
 mod outcome;

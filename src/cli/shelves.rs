@@ -16,6 +16,11 @@ impl Session {
         }
     }
 
+    /// The catalogue, for those to whom its faults are of no concern.
+    pub(crate) fn quiet_catalogue() -> Option<Catalogue> {
+        read_catalogue(&Self::catalogue_dirs()).ok()
+    }
+
     /// The catalogue. Files of the site that are passed over are named as warnings; nobody has looked at the images' files
     /// yet ([`crate::container::look`]).
     pub(crate) fn catalogue(&self) -> Result<Catalogue, Error> {

@@ -307,6 +307,7 @@ mod tests {
             targets: [("7".to_owned(), crate::plan::TargetFacts::Jobs(vec![crate::job::JobId("7".into())]))]
                 .into(),
             image: None,
+            images: crate::plan::ImageFacts::default(),
             container_runtime: None,
             python: None,
             cpus: Some(2),

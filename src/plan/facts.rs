@@ -1,9 +1,10 @@
 //! What a plan must know of the site, gathered by the caller: resolution itself looks at nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::Rejected;
+use crate::catalogue::{Accelerator, Entry};
 use crate::job::{JobId, JobState, SchedulerKind};
 use crate::site::SiteModel;
 
@@ -53,6 +54,35 @@ pub struct ScriptFacts {
     pub executable: bool,
 }
 
+/// What is known of images, and of this machine as one that runs them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ImageFacts {
+    /// The catalogue's images of the job's framework, their files looked at; of a job that names a file, the images of
+    /// that file.
+    pub entries: Vec<Entry>,
+    /// Images of the site that stand behind the user's own of their names.
+    pub overridden: Vec<Entry>,
+    /// Files of URIs that were pulled, by the URI that was fetched.
+    pub pulled: BTreeMap<String, PathBuf>,
+    /// The image that will be built before the run, where none fits and `image.build` is `auto`: its name and its file.
+    pub built: Option<(String, PathBuf)>,
+    /// This machine.
+    pub here: Here,
+}
+
+/// This machine, where local jobs run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Here {
+    /// As `uname -m` has it; empty: not known.
+    pub arch: String,
+    /// `flags` of `/proc/cpuinfo`.
+    pub features: BTreeSet<String>,
+    /// Version of the NVIDIA driver.
+    pub driver: Option<String>,
+    /// Whose GPUs it has; [`Accelerator::None`]: no driver is found.
+    pub accelerator: Accelerator,
+}
+
 /// Facts of the site and of the files around the job file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteFacts {
@@ -76,6 +106,8 @@ pub struct SiteFacts {
     pub targets: BTreeMap<String, TargetFacts>,
     /// The image file, absolute.
     pub image: Option<PathBuf>,
+    /// What is known of images.
+    pub images: ImageFacts,
     /// The container runtime's command, where one is found.
     pub container_runtime: Option<PathBuf>,
     /// The Python environment, where the job wants one.

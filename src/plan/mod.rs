@@ -9,6 +9,7 @@ mod environment;
 mod facts;
 mod fit;
 mod house;
+mod image;
 mod pass_through;
 mod pass_through_pbs;
 mod resolve;
@@ -20,7 +21,8 @@ mod storage;
 mod variables;
 
 pub use build::Source;
-pub use facts::{PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts, TargetFacts};
+pub use facts::{Here, ImageFacts, PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts, TargetFacts};
+pub use image::{ImageCandidate, NoImage};
 pub use resolve::{asked_scheduler, resolve, scheduler_of};
 pub use shown::describe;
 
@@ -234,6 +236,13 @@ pub struct Plan {
     /// What is worth knowing to somebody who looks at the plan, and changes nothing. It does not travel either.
     #[serde(skip)]
     pub notes: Vec<String>,
+    /// The images of the catalogue that were held against the job, all of them: first those that fit, best first. The
+    /// decision that travels names some.
+    #[serde(skip)]
+    pub candidates: Vec<ImageCandidate>,
+    /// `image.build` is `auto` and no image fits: what has to be built, before the job may be handed over.
+    #[serde(skip)]
+    pub no_image: Option<NoImage>,
 }
 
 /// Of plans that dlrun wrote before it looked at processes one by one.

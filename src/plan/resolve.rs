@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use super::facts::SiteFacts;
-use super::{Decision, Plan, PlannedResources, Rejected, pass_through, pass_through_pbs, said_twice};
+use super::{
+    Decision, ImageCandidate, NoImage, Plan, PlannedResources, Rejected, pass_through, pass_through_pbs,
+    said_twice,
+};
 use crate::config::{Origin, Settings};
 use crate::diagnostic::Problem;
 use crate::job::{Command, JobSpec, Launcher, Located, SchedulerKind, name_problem};
@@ -22,21 +25,29 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let name = resolver.name();
     let scheduler = resolver.scheduler();
     let command = resolver.command();
-    let (image, python_env) = resolver.environment();
+    let before_environment = resolver.decisions.len();
     let nodes = spec.resources.nodes.as_ref().map_or(1, |nodes| nodes.value.0);
     let launcher = resolver.launcher(nodes);
     let resources = resolver.resources(nodes, scheduler);
     resolver.dialect(scheduler, &name, launcher);
     let queue = resolver.final_queue(&resources, scheduler);
+    let behind = resolver.decisions.len();
+    let (mut image, python_env) = resolver.environment(scheduler, queue.as_deref());
+    // It is told where it was asked for, though it goes by the queue.
+    resolver.decisions[before_environment..].rotate_left(behind - before_environment);
     let storage = resolver.storage(queue.as_deref());
     let attached = resolver.rules(scheduler, queue.as_deref(), storage.as_ref());
+    if let Some(image) = &mut image {
+        image.variables = attached.env.iter().map(|variable| variable.name.clone()).collect();
+        resolver.flags(image);
+    }
     let build = resolver.build(image.as_ref(), &attached.modules);
     resolver.timing();
     resolver.monitoring();
     resolver.pass_through(&resources, scheduler);
     resolver.variables(&resources, scheduler);
     resolver.fit(&resources, scheduler);
-    let Resolver { decisions, warnings, notes, problems, .. } = resolver;
+    let Resolver { decisions, warnings, notes, problems, candidates, no_image, .. } = resolver;
     let plan = Plan {
         format: Plan::FORMAT,
         name,
@@ -72,6 +83,8 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         decisions,
         warnings,
         notes,
+        candidates,
+        no_image,
     };
     check_size(&plan, problems)
 }
@@ -128,6 +141,8 @@ pub(super) struct Resolver<'a> {
     pub(super) warnings: Vec<String>,
     pub(super) notes: Vec<String>,
     pub(super) problems: Vec<Problem>,
+    pub(super) candidates: Vec<ImageCandidate>,
+    pub(super) no_image: Option<NoImage>,
 }
 
 pub(super) const JOB_FILE: &str = "the job file says so";
@@ -135,7 +150,8 @@ pub(super) const JOB_FILE: &str = "the job file says so";
 impl<'a> Resolver<'a> {
     fn new(spec: &'a JobSpec, settings: &'a Settings, facts: &'a SiteFacts) -> Self {
         let (decisions, warnings, notes, problems) = (vec![], vec![], vec![], vec![]);
-        Self { spec, settings, facts, decisions, warnings, notes, problems }
+        let (candidates, no_image) = (vec![], None);
+        Self { spec, settings, facts, decisions, warnings, notes, problems, candidates, no_image }
     }
 
     /// Why something is as it is, where that was decided.
@@ -309,7 +325,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Defaults, Fragment, Key};
-    use crate::plan::{PythonFacts, SchedulerFacts};
+    use crate::plan::{ImageFacts, PythonFacts, SchedulerFacts};
     use crate::site::{NodeType, Queue, SiteModel};
     use crate::units::Walltime;
 
@@ -325,6 +341,7 @@ mod tests {
             hold_against_site: true,
             targets: std::collections::BTreeMap::new(),
             image: None,
+            images: ImageFacts::default(),
             container_runtime: None,
             python: None,
             cpus: Some(2),

@@ -285,7 +285,7 @@ mod tests {
     use proptest::prelude::*;
 
     use crate::config::{Defaults, Fragment, Settings};
-    use crate::plan::{Plan, SchedulerFacts, SiteFacts, resolve};
+    use crate::plan::{ImageFacts, Plan, SchedulerFacts, SiteFacts, resolve};
     use crate::site::{Queue, SiteModel};
 
     use super::*;
@@ -319,6 +319,7 @@ mod tests {
             hold_against_site: false,
             targets: BTreeMap::new(),
             image: None,
+            images: ImageFacts::default(),
             container_runtime: None,
             python: None,
             cpus: None,

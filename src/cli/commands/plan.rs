@@ -36,6 +36,7 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         "plan": job.plan,
         "warnings": job.plan.warnings,
         "notes": job.plan.notes,
+        "images": job.plan.candidates,
         "site": job.site_json(),
         "python_environment_ready": job.python.as_ref().map(|python| python.ready),
         "submit_command": argv,

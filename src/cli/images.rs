@@ -1,0 +1,83 @@
+//! What a submission must know of images, and what of `[image]` can be seen to be wrong before anything is queued.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::error::Error;
+use super::session::Session;
+use crate::catalogue::{Catalogue, Entry, Place};
+use crate::config::Settings;
+use crate::container::{Surroundings, here, look};
+use crate::diagnostic::Problem;
+use crate::job::{Image, JobSpec};
+use crate::plan::ImageFacts;
+
+/// Directories whose content is each node's own.
+const NODE_LOCAL: [&str; 6] = ["/tmp", "/var/tmp", "/dev/shm", "/local", "/localscratch", "/scratch/local"];
+
+/// Gathers the facts; the catalogue is read only where a job may take something from it. `looks`: whether the images' files
+/// are looked at.
+pub(super) fn facts(
+    session: &Session,
+    spec: &JobSpec,
+    path: Option<&Path>,
+    looks: bool,
+) -> Result<ImageFacts, Error> {
+    let image = &spec.image;
+    if image.none {
+        return Ok(ImageFacts::default());
+    }
+    if let Some(path) = path {
+        // The file is named, so a fault of the catalogue must not stop the job; what is said of the file is of use.
+        let catalogue = Session::quiet_catalogue().unwrap_or_default();
+        let entries =
+            catalogue.entries.into_iter().filter(|entry| entry.place == Place::Path(path.to_owned()));
+        return Ok(ImageFacts { entries: entries.collect(), ..ImageFacts::default() });
+    }
+    if image.uri.is_some() {
+        return Ok(ImageFacts::default());
+    }
+    let Some(framework) = &spec.framework.name else { return Ok(ImageFacts::default()) };
+    let Catalogue { mut entries, mut overridden, .. } = session.catalogue()?;
+    let is_wanted = |entry: &Entry| entry.framework == *framework;
+    entries.retain(is_wanted);
+    overridden.retain(is_wanted);
+    if looks {
+        look(&mut entries);
+    }
+    let around =
+        Surroundings { root: Path::new("/"), variable: &|name| std::env::var_os(name), shared_tmp: None };
+    Ok(ImageFacts { entries, overridden, pulled: BTreeMap::new(), built: None, here: here(&around) })
+}
+
+/// Says whether the command may run in a container: then its programs are the container's.
+pub(super) fn may_contain(image: &Image, facts: &ImageFacts) -> bool {
+    image.path.is_some()
+        || image.uri.is_some()
+        || !facts.entries.is_empty()
+        || image.build == crate::job::BuildMode::Auto
+}
+
+/// Sources of binds that are not there. Those of the nodes' own directories are seen on the nodes only.
+pub(super) fn missing_sources(image: &Image, job_dir: &Path, settings: &Settings) -> Vec<Problem> {
+    let storage = settings.tables().storage.iter().filter_map(|storage| storage.path.split_once('$'));
+    let varying: Vec<&str> = storage.map(|(before, _)| before).filter(|before| before.len() > 1).collect();
+    let is_nodes_own = |source: &Path| {
+        NODE_LOCAL.iter().any(|dir| source.starts_with(dir))
+            || varying.iter().any(|before| source.starts_with(before.trim_end_matches('/')))
+    };
+    let mut problems = Vec::new();
+    for bind in image.bind.iter().filter(|bind| !bind.value.has_variable()) {
+        let source: PathBuf = job_dir.join(&bind.value.source);
+        let is_missing = |error: &std::io::Error| {
+            matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+        };
+        if is_nodes_own(&source) || !source.metadata().as_ref().is_err_and(is_missing) {
+            continue;
+        }
+        let message = format!("`image.bind`: {} is not there", source.display());
+        let hint = "if it exists on the compute nodes only, submit with `--no-check`";
+        problems.push(Problem::at(bind.span.clone(), message).hinted(hint));
+    }
+    problems
+}

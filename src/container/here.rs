@@ -1,0 +1,69 @@
+//! This machine as one that runs images.
+
+use std::collections::BTreeSet;
+
+use super::gpus;
+use super::surroundings::Surroundings;
+use crate::catalogue::Accelerator;
+use crate::plan::Here;
+
+/// Looks at this machine's processor and GPUs, in files of the kernel alone.
+#[must_use]
+pub fn here(around: &Surroundings<'_>) -> Here {
+    let found = gpus::look(around, false);
+    let accelerator = match (&found.nvidia_driver, found.nvidia_device, found.amd_device) {
+        (Some(_), ..) | (None, true, _) => Accelerator::Nvidia,
+        (None, false, true) => Accelerator::Amd,
+        (None, false, false) => Accelerator::None,
+    };
+    let arch = nix::sys::utsname::uname().map(|name| name.machine().to_string_lossy().into_owned());
+    Here {
+        arch: arch.unwrap_or_default(),
+        features: features(&around.text("proc/cpuinfo").unwrap_or_default()),
+        driver: found.nvidia_driver.filter(|driver| driver.starts_with(|c: char| c.is_ascii_digit())),
+        accelerator,
+    }
+}
+
+/// `flags` of the first processor, which x86 has.
+fn features(cpuinfo: &str) -> BTreeSet<String> {
+    let line = cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == "flags"));
+    let words = line.and_then(|line| line.split_once(':')).map(|(_, words)| words).unwrap_or_default();
+    words.split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    fn seen(root: &Path) -> Here {
+        here(&Surroundings { root, variable: &|_| None, shared_tmp: None })
+    }
+
+    #[test]
+    fn processor_and_driver_are_read_from_the_kernels_files() {
+        let root = tempfile::tempdir().expect("a directory");
+        let nothing = seen(root.path());
+        assert_eq!(
+            (nothing.features.len(), nothing.driver, nothing.accelerator),
+            (0, None, Accelerator::None)
+        );
+        assert!(!nothing.arch.is_empty());
+        let put = |name: &str, text: &str| {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            fs::write(path, text).expect("a file");
+        };
+        put("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu avx2 fma\n\nprocessor\t: 1\nflags\t\t: fpu\n");
+        put("dev/kfd", "");
+        let amd = seen(root.path());
+        assert!(amd.features.contains("avx2") && amd.features.len() == 3, "{amd:?}");
+        assert_eq!(amd.accelerator, Accelerator::Amd);
+        put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue\n");
+        let nvidia = seen(root.path());
+        assert_eq!((nvidia.accelerator, nvidia.driver.as_deref()), (Accelerator::Nvidia, Some("550.54.15")));
+    }
+}

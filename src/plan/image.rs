@@ -1,0 +1,444 @@
+//! The image: the one that the job file names, else the catalogue's best.
+
+use std::path::Path;
+
+use super::resolve::{Resolver, text};
+use crate::catalogue::{
+    Accelerator, Candidate, Choice, Device, Entry, Place, Processor, Wanted, choose, fetched,
+};
+use crate::config::{GpuTable, VersionRange};
+use crate::diagnostic::Problem;
+use crate::flags::{self, Container};
+use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, SchedulerKind};
+
+/// More images are not named in a decision: it travels in the script.
+const MAX_NAMED: usize = 20;
+
+/// An image that was held against the job.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct ImageCandidate {
+    /// Its name.
+    pub name: String,
+    /// Its path or URI.
+    pub place: String,
+    /// Where it is described.
+    pub origin: String,
+    /// Whether it is the one.
+    pub chosen: bool,
+    /// Why it cannot be taken; empty: it fits.
+    pub rejected: Vec<String>,
+    /// What speaks for it, where it fits.
+    pub reasons: Vec<String>,
+    /// What is not known and would speak against it.
+    pub unknown: Vec<String>,
+    /// Why another that fits is taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beaten: Option<String>,
+}
+
+/// No image fits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoImage {
+    /// What is wanted.
+    pub wanted: Wanted,
+    /// Why none of the catalogue fits, in short.
+    pub why: String,
+}
+
+/// What the catalogue gives.
+enum Found {
+    /// A container.
+    Container(Box<Container>),
+    /// None, and why; nobody asked for one.
+    Nothing(String),
+}
+
+impl Resolver<'_> {
+    /// The container; `Err` with why there is none.
+    pub(super) fn image(
+        &mut self,
+        scheduler: SchedulerKind,
+        queue: Option<&str>,
+    ) -> Result<Container, String> {
+        let image = &self.spec.image;
+        if image.none {
+            return Err("the job file says `[image] none = true`".to_owned());
+        }
+        if image.path.is_some() || image.uri.is_some() {
+            return self.named_image().ok_or_else(String::new);
+        }
+        match self.from_catalogue(scheduler, queue) {
+            Found::Container(container) => Ok(*container),
+            Found::Nothing(why) => {
+                self.missing_image(&why);
+                Err(why)
+            }
+        }
+    }
+
+    fn named_image(&mut self) -> Option<Container> {
+        let image = &self.spec.image;
+        let path = image.path.as_ref().and(self.facts.image.as_deref()).map(text);
+        let (source, mut whys) = match (path, &image.uri) {
+            (Some(path), _) => (path, vec!["the job file names the image".to_owned()]),
+            (None, uri) => {
+                let uri = uri.as_ref()?;
+                let (source, mut reasons) = self.uri(&uri.value, uri.span.clone())?;
+                reasons.insert(0, "the job file names the image".to_owned());
+                (source, reasons)
+            }
+        };
+        let facts = self.facts;
+        let described = facts.images.entries.iter().find(|entry| entry.place.to_string() == source);
+        if let Some(entry) = described {
+            whys.push(format!("the catalogue describes it as `{}` ({})", entry.name, entry.origin));
+        }
+        self.decide("environment", format!("container {source}"), whys.join("; "));
+        if facts.python.is_some() {
+            self.reject("python environment", "the job file names an image");
+        }
+        Some(self.container(source, described))
+    }
+
+    /// What is fetched for a URI: the file that was pulled of it, else the URI as the site has it. With it, what was
+    /// replaced.
+    fn uri(&mut self, uri: &str, span: std::ops::Range<usize>) -> Option<(String, Vec<String>)> {
+        match self.source_of_uri(uri) {
+            Ok(found) => Some(found),
+            Err((message, hint)) => {
+                self.problems.push(Problem::at(span, format!("`image.uri`: {message}")).hinted(hint));
+                None
+            }
+        }
+    }
+
+    fn source_of_uri(&self, uri: &str) -> Result<(String, Vec<String>), (String, String)> {
+        let found = fetched(uri, self.settings.tables()).map_err(|unknown| {
+            let hint = match &unknown.nearest {
+                Some(nearest) => format!("did you mean `{nearest}://`?"),
+                None => "own schemes are lines of `[aliases]` in the configuration".to_owned(),
+            };
+            (unknown.to_string(), hint)
+        })?;
+        let mut reasons = found.reasons;
+        Ok(match self.facts.images.pulled.get(&found.uri) {
+            Some(pulled) => {
+                reasons.push(format!("{} was pulled", found.uri));
+                (text(pulled), reasons)
+            }
+            None => (found.uri, reasons),
+        })
+    }
+
+    fn from_catalogue(&mut self, scheduler: SchedulerKind, queue: Option<&str>) -> Found {
+        let Some(framework) = self.spec.framework.name.clone() else {
+            return Found::Nothing("the job names no image".to_owned());
+        };
+        let facts = self.facts;
+        let builds = self.spec.image.build == BuildMode::Auto;
+        if facts.images.entries.is_empty() && !builds {
+            return Found::Nothing("the job names no image".to_owned());
+        }
+        let wanted = match self.wanted(framework, scheduler, queue) {
+            Ok(wanted) => wanted,
+            Err(why) => return Found::Nothing(why),
+        };
+        // The model's word joins here.
+        let choice = choose(&facts.images.entries, &wanted, &|_| None);
+        self.candidates = candidates(&facts.images.entries, &choice);
+        let winner = choice.winner.map(|winner| &facts.images.entries[winner]);
+        let Some(entry) = winner else {
+            let why = none_fits(&choice, &wanted);
+            if builds {
+                return self.to_build(NoImage { wanted, why });
+            }
+            return Found::Nothing(why);
+        };
+        let (source, replaced) = match &entry.place {
+            Place::Path(path) => (text(path), Vec::new()),
+            Place::Uri(uri) => match self.source_of_uri(uri) {
+                Ok(found) => found,
+                Err((message, _)) => return Found::Nothing(format!("image `{}`: {message}", entry.name)),
+            },
+        };
+        let first = &choice.candidates[0];
+        let whys = [
+            &[format!("`{}` of the catalogue ({})", entry.name, entry.origin)][..],
+            &first.reasons,
+            &replaced,
+        ]
+        .concat();
+        self.decide("environment", format!("container {source}"), whys.join("; "));
+        self.reject_candidates();
+        if facts.python.is_some() {
+            self.reject("python environment", "an image of the catalogue fits");
+        }
+        self.notes.extend(
+            first.unknown.iter().map(|unknown| format!("image `{}`: not known: {unknown}", entry.name)),
+        );
+        Found::Container(Box::new(self.container(source, Some(entry))))
+    }
+
+    /// The place of the image that is built, where the caller has found one; else the caller is told what to build.
+    fn to_build(&mut self, no_image: NoImage) -> Found {
+        let Some((name, path)) = &self.facts.images.built else {
+            let why = no_image.why.clone();
+            self.no_image = Some(no_image);
+            return Found::Nothing(why);
+        };
+        let why = format!("`image.build` is `auto`, and {}: `{name}` is built before the run", no_image.why);
+        self.decide("environment", format!("container {}", path.display()), why);
+        self.reject_candidates();
+        let mut container = self.container(text(path), None);
+        container.name = Some(name.clone());
+        self.no_image = Some(no_image);
+        Found::Container(Box::new(container))
+    }
+
+    /// Names the images beside the chosen one, behind the decision.
+    pub(super) fn reject_candidates(&mut self) {
+        let candidates = std::mem::take(&mut self.candidates);
+        let others: Vec<&ImageCandidate> = candidates.iter().filter(|candidate| !candidate.chosen).collect();
+        for candidate in others.iter().take(MAX_NAMED) {
+            let why = match &candidate.beaten {
+                Some(beaten) => format!("it fits, but {beaten}"),
+                None => candidate.rejected.join("; "),
+            };
+            self.reject(&format!("image {}", candidate.name), why);
+        }
+        if let Some(more) = others.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+            self.reject(&format!("{more} more images"), "`dlrun plan --json` tells of each");
+        }
+        if !candidates.is_empty() {
+            let facts = self.facts;
+            for entry in facts.images.overridden.iter().take(MAX_NAMED) {
+                let why = "the user's own image of that name counts";
+                self.reject(&format!("image {} ({})", entry.name, entry.origin), why);
+            }
+        }
+        self.candidates = candidates;
+    }
+
+    /// No image was found; that is an error only where the job file wants one.
+    fn missing_image(&mut self, why: &str) {
+        let image = &self.spec.image;
+        let asks = [
+            (!image.bind.is_empty(), "bind"),
+            (image.gpu != GpuMode::Auto, "gpu"),
+            (image.require_gpu, "require_gpu"),
+            (image.fakeroot != Fakeroot::Auto, "fakeroot"),
+            (image.cleanenv, "cleanenv"),
+            (!image.options.is_empty(), "options"),
+            (image.build == BuildMode::Auto && self.no_image.is_none(), "build"),
+        ];
+        let Some((_, key)) = asks.into_iter().find(|(asks, _)| *asks) else {
+            if !self.candidates.is_empty() {
+                self.warnings.push(format!("no image is chosen: {why}"));
+            }
+            return;
+        };
+        if self.no_image.is_some() {
+            return;
+        }
+        let hint = match &self.spec.framework.name {
+            Some(_) => "`dlrun image list` shows the catalogue; name an image by `image.path` or `image.uri`",
+            None => "name it by `image.path` or `image.uri`, or by `[framework] name` one of the catalogue",
+        };
+        let span = image.bind.first().map(|bind| bind.span.clone());
+        let span = span.or_else(|| image.options.first().map(|option| option.span.clone()));
+        let message = format!("`image.{key}` is for a container, and there is no image: {why}");
+        self.problems.push(Problem { span, message, hint: Some(hint.to_owned()) });
+    }
+
+    /// What the job wants of an image.
+    fn wanted(
+        &self,
+        framework: String,
+        scheduler: SchedulerKind,
+        queue: Option<&str>,
+    ) -> Result<Wanted, String> {
+        let asked = &self.spec.framework;
+        let version = match asked.version.as_deref().map(VersionRange::parse).transpose() {
+            Ok(version) => version,
+            Err(why) => return Err(format!("`framework.version` cannot be compared: {why}")),
+        };
+        let is_local = scheduler == SchedulerKind::Local;
+        let here = &self.facts.images.here;
+        let tables = self.settings.tables();
+        let table = tables.queues.iter().find(|table| !is_local && Some(&table.name[..]) == queue);
+        let of_queue = |said: Option<&String>| Some((said?.clone(), table?.origin.to_string()));
+        let of_site = |said: &Option<(String, crate::config::Origin)>| {
+            said.as_ref().filter(|_| !is_local).map(|(word, origin)| (word.clone(), origin.to_string()))
+        };
+        let assumed =
+            if is_local { "this machine" } else { "as this machine; the configuration does not say" };
+        let arch = of_queue(table.and_then(|table| table.arch.as_ref()))
+            .or_else(|| of_site(&tables.arch))
+            .or_else(|| Some((here.arch.clone(), assumed.to_owned())).filter(|(arch, _)| !arch.is_empty()));
+        let named =
+            of_queue(table.and_then(|table| table.microarch.as_ref())).or_else(|| of_site(&tables.microarch));
+        let processor = match named {
+            Some((name, says)) => Processor::Named(name, says),
+            None if is_local && !here.features.is_empty() => Processor::Here(here.features.clone()),
+            None => Processor::Unknown,
+        };
+        let device = self.device(is_local, queue);
+        Ok(Wanted {
+            framework,
+            version,
+            compiler: asked.compiler.clone(),
+            provenance: asked.provenance,
+            arch,
+            processor,
+            device,
+        })
+    }
+
+    fn device(&self, is_local: bool, queue: Option<&str>) -> Device {
+        let Some(asked) = self.spec.resources.gpus_per_node.as_deref() else { return Device::Cpu };
+        let kind = asked.rsplit_once(':').map(|(kind, _)| kind);
+        let tables = self.settings.tables();
+        // Without a type, any that the queue may have.
+        let meant: Vec<&GpuTable> = match kind {
+            Some(kind) => tables.gpu(kind).into_iter().collect(),
+            None => tables
+                .gpus
+                .iter()
+                .filter(|gpu| gpu.queue.as_deref().is_none_or(|own| Some(own) == queue))
+                .collect(),
+        };
+        let here = &self.facts.images.here;
+        let amd = |gpu: &&GpuTable| gpu.accelerator.as_deref() == Some("amd");
+        let maker = match self.spec.image.gpu {
+            GpuMode::None => return Device::Cpu,
+            GpuMode::Nvidia => Accelerator::Nvidia,
+            GpuMode::Amd => Accelerator::Amd,
+            GpuMode::Auto if is_local => here.accelerator,
+            GpuMode::Auto if meant.is_empty() => Accelerator::None,
+            GpuMode::Auto if meant.iter().all(amd) => Accelerator::Amd,
+            GpuMode::Auto if meant.iter().any(amd) => Accelerator::None,
+            GpuMode::Auto => Accelerator::Nvidia,
+        };
+        let driver = if is_local {
+            here.driver.clone().map(|driver| (driver, "this machine".to_owned()))
+        } else {
+            oldest_driver(&meant)
+        };
+        Device::Gpu { maker, driver }
+    }
+
+    fn container(&self, source: String, entry: Option<&Entry>) -> Container {
+        let image = &self.spec.image;
+        let gpus_asked = self.spec.resources.gpus_per_node.is_some();
+        let is_amd = entry.is_some_and(|entry| entry.accelerator == Accelerator::Amd);
+        let (nv, rocm) = match image.gpu {
+            GpuMode::Auto => (gpus_asked && !is_amd, gpus_asked && is_amd),
+            GpuMode::Nvidia => (true, false),
+            GpuMode::Amd => (false, true),
+            GpuMode::None => (false, false),
+        };
+        let fakeroot = match image.fakeroot {
+            Fakeroot::Auto => entry.is_some_and(|entry| entry.needs_fakeroot),
+            Fakeroot::Yes => true,
+            Fakeroot::No => false,
+        };
+        let digest =
+            entry.and_then(|entry| entry.digest.clone().or_else(|| entry.check.as_ref()?.digest.clone()));
+        Container {
+            source,
+            nv,
+            rocm,
+            name: entry.map(|entry| entry.name.clone()),
+            digest,
+            gpu: image.gpu,
+            gpus_asked,
+            require_gpu: image.require_gpu,
+            fakeroot,
+            binds: self.binds(),
+            cleanenv: image.cleanenv,
+            options: super::resolve::values(&image.options),
+            workdir: text(&self.facts.workdir),
+            runtime: self.settings.container_runtime().map(text),
+            ..Container::default()
+        }
+    }
+
+    /// The job's, and the directory of its script where that lies outside of the working directory.
+    fn binds(&self) -> Vec<Bind> {
+        let mut binds: Vec<Bind> = self.spec.image.bind.iter().map(|bind| self.absolute_bind(bind)).collect();
+        let script = self.facts.script.as_ref().and_then(|script| script.path.parent());
+        let is_seen = |dir: &Path| {
+            dir.starts_with(&self.facts.workdir) || binds.iter().any(|bind| dir.starts_with(&bind.target))
+        };
+        if let Some(dir) = script.filter(|dir| !is_seen(dir)).map(text) {
+            binds.push(Bind { source: dir.clone(), target: dir, read_only: true });
+        }
+        binds
+    }
+
+    /// Sources are relative to the job file's directory.
+    fn absolute_bind(&self, bind: &Located<Bind>) -> Bind {
+        let mut bind = bind.value.clone();
+        if !bind.source.starts_with(['/', '$']) {
+            let is_both = bind.source == bind.target;
+            bind.source = text(&self.facts.job_file.with_file_name("").join(&bind.source));
+            if is_both {
+                bind.target.clone_from(&bind.source);
+            }
+        }
+        bind
+    }
+
+    /// The flags as they are expected; the node decides.
+    pub(super) fn flags(&mut self, container: &Container) {
+        let command = container.runtime.as_deref().unwrap_or("apptainer");
+        match flags::preview(container, None, command) {
+            Ok(expected) => {
+                for reason in expected.reasons {
+                    self.decide("flag", reason.flag, reason.why);
+                }
+                self.warnings.extend(expected.warnings);
+            }
+            Err(refusal) => self.problems.push(Problem::of_file(refusal.to_string())),
+        }
+    }
+}
+
+/// The oldest driver among kinds of GPUs, with who says so; `None` where one of them does not say.
+fn oldest_driver(kinds: &[&GpuTable]) -> Option<(String, String)> {
+    let said: Option<Vec<(&str, String)>> =
+        kinds.iter().map(|gpu| Some((gpu.driver.as_deref()?, gpu.origin.to_string()))).collect();
+    let is_older = |left: &str, right: &str| {
+        VersionRange::parse(&format!("<{right}"))
+            .is_ok_and(|range| VersionRange::parse(left).is_ok_and(|left| range.holds(&left)))
+    };
+    let oldest = said?.into_iter().reduce(|left, right| if is_older(right.0, left.0) { right } else { left });
+    oldest.map(|(driver, says)| (driver.to_owned(), says))
+}
+
+fn candidates(entries: &[Entry], choice: &Choice) -> Vec<ImageCandidate> {
+    let winner = choice.winner.map(|at| entries[at].name.as_str()).unwrap_or_default();
+    let told = |candidate: &Candidate| {
+        let entry = &entries[candidate.index];
+        ImageCandidate {
+            name: entry.name.clone(),
+            place: entry.place.to_string(),
+            origin: entry.origin.to_string(),
+            chosen: choice.winner == Some(candidate.index),
+            rejected: candidate.rejected.clone(),
+            reasons: candidate.reasons.clone(),
+            unknown: candidate.unknown.clone(),
+            beaten: candidate.beaten.map(|decided| format!("`{winner}` goes before it: {decided}")),
+        }
+    };
+    choice.candidates.iter().map(told).collect()
+}
+
+/// Why none fits, in short: the images' own reasons stand beside it.
+fn none_fits(choice: &Choice, wanted: &Wanted) -> String {
+    match choice.candidates.len() {
+        0 => format!("the catalogue has no image of {}", wanted.framework),
+        1 => format!("the catalogue's only image of {} does not fit", wanted.framework),
+        many => format!("none of the catalogue's {many} images of {} fits", wanted.framework),
+    }
+}
