@@ -39,7 +39,8 @@ fn image_text(image: &RunImage) -> String {
 /// `apptainer 1.4.5: --nv, --pwd`
 fn entry_text(record: &ContainerRecord) -> String {
     let runtime = record.runtime_text().unwrap_or_else(|| "no runtime".to_owned());
-    let flags: Vec<&str> = record.flags.iter().map(|reason| &*reason.flag).collect();
+    let flags = record.flags.iter().map(|reason| &*reason.flag);
+    let flags: Vec<&str> = flags.filter(|flag| flag.starts_with('-')).collect();
     match &record.unasked {
         Some(why) => format!("{runtime}, with the flags of the submission: {why}"),
         None if flags.is_empty() => runtime,

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::container::{ContainerError, node_facts};
+use crate::container::{ContainerError, ImageKind, inspect, node_facts};
 use crate::flags::{self, Container, Invocation, NodeFacts, Reason, Refusal, Surroundings};
 use crate::job::{Bind, GpuMode};
-use crate::record::{ContainerRecord, ContainerRuntime, FlagReason, RunImage};
+use crate::record::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};
 
 /// Names of the variables that came from the job's `env_file`, for the rules. No command needs it.
 const ENV_NAMES: &str = "DLRUN_ENV_NAMES";
@@ -80,9 +80,10 @@ pub(in crate::supervise) fn enter(
             return Err(NoEntry { why, record: Box::new(record) });
         }
     };
-    let Decided { runtime, invocation, unasked } = decided;
+    let Decided { runtime, identity, invocation, unasked } = decided;
     let Invocation { argv, sets, removals, reasons, warnings, gpu_missing } = invocation;
     record.runtime = runtime;
+    record.identity = identity;
     record.words = argv.get(1..).unwrap_or_default().to_vec();
     let link = named.map(|named| format!("{}:{named}", container.workdir));
     let told = |reason: Reason| match &link {
@@ -145,6 +146,7 @@ fn by_its_true_name(container: &mut Container) -> Option<String> {
 
 struct Decided {
     runtime: Option<ContainerRuntime>,
+    identity: Option<ImageIdentity>,
     invocation: Invocation,
     unasked: Option<String>,
 }
@@ -193,7 +195,22 @@ fn by_the_node(container: &Container, variables: &BTreeMap<String, String>) -> R
     };
     let invocation =
         flags::choose(container, &facts, &around).map_err(|refusal| Unknown::Closed(refusal.into()))?;
-    Ok(Decided { runtime: Some(runtime_of(&facts)), invocation, unasked: None })
+    Ok(Decided { runtime: Some(runtime_of(&facts)), identity: identity(source), invocation, unasked: None })
+}
+
+/// What the image is, for the record; what is wrong with it the runtime says.
+fn identity(source: &Path) -> Option<ImageIdentity> {
+    let file = source.is_absolute().then(|| inspect(source).ok()).flatten()?;
+    let uuid = match &file.kind {
+        ImageKind::Sif(sif) => Some(sif.uuid.clone()),
+        _ => None,
+    };
+    Some(ImageIdentity {
+        form: file.kind.as_str().to_owned(),
+        uuid,
+        size_bytes: file.size_bytes,
+        modified_at_ms: Some(file.modified_ms),
+    })
 }
 
 fn runtime_of(facts: &NodeFacts) -> ContainerRuntime {
@@ -207,5 +224,6 @@ fn runtime_of(facts: &NodeFacts) -> ContainerRuntime {
 fn by_the_submission(bare: &[OsString], why: String) -> Decided {
     let words: Vec<String> = bare.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let runtime = words.first().cloned().map(|path| ContainerRuntime { path, product: None, version: None });
-    Decided { runtime, invocation: Invocation { argv: words, ..Invocation::default() }, unasked: Some(why) }
+    let invocation = Invocation { argv: words, ..Invocation::default() };
+    Decided { runtime, identity: None, invocation, unasked: Some(why) }
 }

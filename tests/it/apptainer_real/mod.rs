@@ -5,6 +5,7 @@
 
 mod base;
 mod driver;
+mod exec;
 mod flags;
 mod nvidia;
 
