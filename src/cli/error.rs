@@ -5,6 +5,7 @@ use std::error::Error as StdError;
 use serde_json::{Value, json};
 
 use crate::client::ClientError;
+use crate::container::{ContainerError, MakeError};
 use crate::diagnostic::{Problem, chain, render_chain, render_problems};
 use crate::job::SchedulerKind;
 use crate::protocol::RefusalKind;
@@ -236,6 +237,39 @@ impl From<PyenvError> for Error {
             _ => (Kind::Missing, None),
         };
         hinted(kind, error, hint)
+    }
+}
+
+impl From<ContainerError> for Error {
+    fn from(error: ContainerError) -> Self {
+        let (kind, hint) = match &error {
+            ContainerError::NoRuntime => (
+                Kind::Missing,
+                Some("install Apptainer, or name the runtime with the setting `images.runtime`"),
+            ),
+            ContainerError::NotAnImage { .. } => (Kind::JobFile, None),
+            ContainerError::Read { source, .. } => (file_kind(source), None),
+            ContainerError::Write { .. } => (Kind::CannotWrite, None),
+            ContainerError::Runtime { .. } | ContainerError::NotTried { .. } => {
+                (Kind::Unreachable, Some("`dlrun doctor` tells what the container runtime can do here"))
+            }
+        };
+        hinted(kind, error, hint)
+    }
+}
+
+impl From<MakeError> for Error {
+    fn from(error: MakeError) -> Self {
+        let kind = match &error {
+            MakeError::Unsafe { .. } => Kind::NotPermitted,
+            MakeError::Write { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                Kind::NotPermitted
+            }
+            MakeError::Failed { .. } => Kind::Unreachable,
+            MakeError::Interrupted { .. } => Kind::TryAgain,
+            _ => Kind::CannotWrite,
+        };
+        hinted(kind, error, None)
     }
 }
 

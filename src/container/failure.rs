@@ -60,4 +60,12 @@ pub enum ContainerError {
         /// What it lacks.
         why: String,
     },
+    /// An image that could not be tried, for a reason that is not the image's.
+    #[error("{image} cannot be tried here: {why}")]
+    NotTried {
+        /// Path or URI.
+        image: String,
+        /// What stands in the way.
+        why: String,
+    },
 }

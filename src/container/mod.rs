@@ -4,6 +4,7 @@ mod advice;
 mod build;
 mod cache;
 mod digest;
+pub mod check;
 mod failure;
 mod find;
 mod gpus;
