@@ -243,14 +243,16 @@ impl From<PyenvError> for Error {
 impl From<ContainerError> for Error {
     fn from(error: ContainerError) -> Self {
         let (kind, hint) = match &error {
-            ContainerError::NoRuntime => (
+            ContainerError::NoRuntime | ContainerError::RuntimeMissing { .. } => (
                 Kind::Missing,
                 Some("install Apptainer, or name the runtime with the setting `images.runtime`"),
             ),
             ContainerError::NotAnImage { .. } => (Kind::JobFile, None),
             ContainerError::Read { source, .. } => (file_kind(source), None),
             ContainerError::Write { .. } => (Kind::CannotWrite, None),
-            ContainerError::Runtime { .. } | ContainerError::NotTried { .. } => {
+            ContainerError::Runtime { .. }
+            | ContainerError::Answer { .. }
+            | ContainerError::NotTried { .. } => {
                 (Kind::Unreachable, Some("`dlrun doctor` tells what the container runtime can do here"))
             }
         };

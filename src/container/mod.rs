@@ -3,8 +3,8 @@
 mod advice;
 mod build;
 mod cache;
-mod digest;
 pub mod check;
+mod digest;
 mod failure;
 mod find;
 mod gpus;
