@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use nix::unistd::gethostname;
+use nix::unistd::{UnlinkatFlags, gethostname, unlinkat};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -19,6 +19,7 @@ use crate::private::PrivateDir;
 
 /// Raised where [`Probed`] is found out in another way.
 const FORMAT: u32 = 1;
+const PREFIX: &str = "container-";
 /// A command that is a script around the runtime does not change when the runtime does.
 const AGE_MS: u64 = 24 * 3600 * 1000;
 /// It has about 2 kB.
@@ -95,7 +96,7 @@ impl Key {
     fn file_name(&self) -> String {
         let digest = Sha256::digest(format!("{}\n{}", self.host, self.command).as_bytes());
         let name: String = digest[..6].iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("container-{name}.json")
+        format!("{PREFIX}{name}.json")
     }
 }
 
@@ -116,6 +117,22 @@ pub(super) fn write(dir: &PrivateDir, key: &Key, probed: &Probed, now_ms: u64) {
     };
     if let Err(error) = dir.replace(&key.file_name(), &bytes) {
         tracing::debug!(why = chain(&error).join(": "), "the node's facts are not kept");
+    }
+    remove_old(dir);
+}
+
+/// Removes what holds no more: runtimes come and go with modules and paths.
+fn remove_old(dir: &PrivateDir) {
+    let names = dir.names().unwrap_or_default();
+    for name in
+        names.iter().filter(|name| name.starts_with(PREFIX) || name.starts_with(&format!(".{PREFIX}")))
+    {
+        let found = fs::symlink_metadata(dir.path().join(name)).and_then(|found| found.modified());
+        let age = found.ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
+        if age.as_millis() > u128::from(AGE_MS) {
+            // Another process may have removed it.
+            let _ = unlinkat(dir.fd(), name.as_str(), UnlinkatFlags::NoRemoveDir);
+        }
     }
 }
 
@@ -149,6 +166,24 @@ mod tests {
         ] {
             assert_eq!(read(&dir, &other, 1000), None, "{other:?}");
         }
+    }
+
+    #[test]
+    fn what_holds_no_more_is_removed_and_nothing_else() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let dir = PrivateDir::of_user(tmp.path()).expect("ours");
+        let old = std::time::SystemTime::now() - std::time::Duration::from_millis(AGE_MS + 60_000);
+        for name in ["container-old.json", ".container-old.json.0123", "dlrun-0.db"] {
+            let file = fs::File::create(dir.path().join(name)).expect("ours");
+            file.set_modified(old).expect("ours");
+        }
+        fs::write(dir.path().join("container-new.json"), "").expect("ours");
+        write(&dir, &key(), &Probed::default(), 1);
+        let mut names = dir.names().expect("it can be listed");
+        names.sort();
+        let mut expected = vec!["container-new.json".to_owned(), key().file_name(), "dlrun-0.db".to_owned()];
+        expected.sort();
+        assert_eq!(names, expected);
     }
 
     #[test]

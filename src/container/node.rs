@@ -49,28 +49,31 @@ pub(super) struct Probed {
 /// Under load 22 (2 CPUs) `--version` took 2 s.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Looks at this node, for the runtime that was `asked` for, else the first of `PATH`.
+/// Looks at this node, for the runtime that was `asked` for, else the first of `PATH`. What was found out within a day is
+/// taken from `/var/tmp/dlrun-UID`.
 ///
-/// `gpus_wanted`: whether to ask the linker's cache for CUDA's library too.
+/// `gpus_wanted`: whether to ask the linker's cache for CUDA's library too, a few milliseconds.
 ///
 /// # Errors
 /// There is no runtime, or it does not run. What else cannot be found out is a fact that is missing.
 pub fn node_facts(asked: Option<&Path>, gpus_wanted: bool) -> Result<NodeFacts, ContainerError> {
-    Ok(examine(asked, gpus_wanted)?.facts)
+    let variable = |name: &str| std::env::var_os(name);
+    let shared_tmp = Some(Path::new("/var/tmp"));
+    let around = Surroundings { root: Path::new("/"), variable: &variable, shared_tmp };
+    Ok(examine_in(&around, asked, gpus_wanted)?.facts)
 }
 
-/// [`node_facts`] with where things lie.
+/// [`node_facts`] with where things lie. Everything is found out anew, and nothing is kept.
 ///
 /// # Errors
 /// As [`node_facts`].
 pub fn examine(asked: Option<&Path>, gpus_wanted: bool) -> Result<Node, ContainerError> {
     let variable = |name: &str| std::env::var_os(name);
-    let around =
-        Surroundings { root: Path::new("/"), variable: &variable, shared_tmp: Some(Path::new("/var/tmp")) };
+    let around = Surroundings { root: Path::new("/"), variable: &variable, shared_tmp: None };
     examine_in(&around, asked, gpus_wanted)
 }
 
-/// [`examine`] of the machine as `around` shows it.
+/// [`node_facts`] and [`examine`] of the machine as `around` shows it.
 ///
 /// # Errors
 /// As [`node_facts`].

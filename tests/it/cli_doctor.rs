@@ -144,3 +144,25 @@ fn the_real_daemon_says_how_it_is() {
     assert!(level == "ok" && text.contains("0 runs") && text.contains("% of a CPU"), "{told}");
     assert_eq!(finding(&told, "dlrund store").0, "ok", "{told}");
 }
+
+#[test]
+fn the_container_runtime_is_asked_and_what_it_can_do_is_told() {
+    let mut env = place();
+    let runtime = env.fake("apptainer").stdout("apptainer version 1.4.5\n");
+    let told = examined(&env, 0);
+    let (level, text) = finding(&told, "container");
+    assert!(level == "ok" && text.starts_with("apptainer 1.4.5, /"), "{told}");
+    for check in ["namespaces", "fakeroot", "sif images", "gpu files"] {
+        assert!(!finding(&told, check).1.is_empty(), "{told}");
+    }
+    // Nothing is kept: whoever asks the doctor changed something.
+    let calls = runtime.calls().len();
+    examined(&env, 0);
+    assert_eq!(runtime.calls().len(), 2 * calls);
+    let _ = env.fake("apptainer").code(127).stderr("apptainer: error while loading shared libraries\n");
+    let (level, text) = finding(&examined(&env, 0), "container");
+    assert!(level == "warning" && text.contains("shared libraries"), "{text}");
+    env.set("DLRUN_IMAGES__RUNTIME", "/nonexistent/apptainer");
+    let (level, text) = finding(&examined(&env, 0), "container");
+    assert!(level == "warning" && text.contains("/nonexistent/apptainer"), "{text}");
+}

@@ -1,109 +1,264 @@
-//! The container runtime, and whether users may have namespaces of their own, which it needs without setuid.
+//! The container runtime, and what this machine lets it do for this user.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use super::Finding;
-use crate::command::{Tool, find};
+use super::{Finding, Level};
+use crate::container::{ContainerError, Node, examine};
 use crate::diagnostic::chain;
+use crate::flags::fakeroot::{self, Means, Purpose};
 
 const CHECK: &str = "container";
 const NAMESPACES: &str = "namespaces";
-const PATIENCE: Duration = Duration::from_secs(5);
+const FAKEROOT: &str = "fakeroot";
+const SIF: &str = "sif images";
+const GPU_FILES: &str = "gpu files";
 
-pub(super) fn look() -> Vec<Finding> {
-    let Some(runtime) = find("apptainer", &[]).or_else(|| find("singularity", &[])) else {
-        return vec![Finding::ok(
+/// `asked`: the runtime of the settings.
+pub(super) fn look(asked: Option<&Path>) -> Vec<Finding> {
+    match examine(asked, true) {
+        Ok(node) => of_node(&node),
+        Err(ContainerError::NoRuntime) => vec![Finding::ok(
             CHECK,
             "neither apptainer nor singularity is in PATH; jobs with `[image]` need one on the nodes",
-        )];
-    };
-    vec![version(&runtime), namespaces(Path::new("/proc"), &runtime)]
+        )],
+        Err(error @ ContainerError::RuntimeMissing { .. }) => vec![Finding::warning(
+            CHECK,
+            error.to_string(),
+            "`images.runtime` names it; without it the first apptainer or singularity of PATH is taken",
+        )],
+        Err(error) => vec![Finding::warning(
+            CHECK,
+            chain(&error).join(": "),
+            "`[image] none = true` runs a job without a container",
+        )],
+    }
 }
 
-fn version(runtime: &Path) -> Finding {
-    let said = Tool::new(runtime).arg("--version").timeout(PATIENCE).run();
-    let name = runtime.file_name().unwrap_or_default().to_string_lossy();
-    match said.and_then(|output| output.require_success(&name)) {
-        Ok(output) => Finding::ok(CHECK, format!("{}, {}", output.stdout.trim(), runtime.display())),
-        Err(error) => Finding::warning(
+fn of_node(node: &Node) -> Vec<Finding> {
+    vec![version(node), namespaces(node), fakeroot(node), sif(node), gpu_files(node)]
+}
+
+fn version(node: &Node) -> Finding {
+    let command = &node.facts.command;
+    match node.facts.runtime {
+        Some(runtime) => Finding::ok(CHECK, format!("{runtime}, {command}")),
+        None => Finding::warning(
             CHECK,
-            format!("{} does not work: {}", runtime.display(), chain(&error).join(": ")),
-            "`[image] none = true` runs a job without a container",
+            format!("{command} calls itself {:?}, which is no runtime that is known here", node.said),
+            "it gets only options that all versions of Apptainer and Singularity know",
         ),
     }
 }
 
-/// Whether the kernel lets users make user namespaces, by its switches; where it does not, a setuid starter does.
-fn namespaces(proc: &Path, runtime: &Path) -> Finding {
-    let number = |name: &str| -> Option<u64> {
-        fs::read_to_string(proc.join("sys").join(name)).ok()?.trim().parse().ok()
-    };
-    let off = if number("user/max_user_namespaces") == Some(0) {
-        Some("user.max_user_namespaces is 0")
-    } else if number("kernel/unprivileged_userns_clone") == Some(0) {
-        Some("kernel.unprivileged_userns_clone is 0")
-    } else if number("kernel/apparmor_restrict_unprivileged_userns") == Some(1) {
-        Some("kernel.apparmor_restrict_unprivileged_userns is 1")
-    } else {
-        None
-    };
-    match off {
-        None => Finding::ok(NAMESPACES, "users may make user namespaces"),
-        Some(why) => match starter(runtime) {
-            Some(starter) => {
-                Finding::ok(NAMESPACES, format!("{why}; {} is setuid and does without", starter.display()))
-            }
-            None => Finding::warning(
-                NAMESPACES,
-                format!("users may not make user namespaces: {why}"),
-                "containers need `sysctl` to allow them, or the setuid starter (package apptainer-suid)",
-            ),
-        },
+fn namespaces(node: &Node) -> Finding {
+    match (&node.facts.namespaces.missing, &node.installation.setuid_starter) {
+        (None, _) => Finding::ok(NAMESPACES, "this user gets user namespaces"),
+        (Some(why), Some(starter)) => {
+            Finding::ok(NAMESPACES, format!("{why}; {} is setuid and does without", starter.display()))
+        }
+        (Some(why), None) => Finding::warning(
+            NAMESPACES,
+            format!("this user gets no user namespace, and no container: {why}"),
+            "containers need `sysctl` to allow them, or the setuid starter (package apptainer-suid)",
+        ),
     }
 }
 
-/// The setuid starter, beside which the runtime is installed.
-fn starter(runtime: &Path) -> Option<PathBuf> {
-    let prefix = runtime.canonicalize().ok()?.parent()?.parent()?.to_owned();
-    let places = ["libexec/apptainer", "libexec/singularity", "lib/apptainer", "lib/singularity"];
-    let starters = places.iter().map(|place| prefix.join(place).join("bin/starter-suid"));
-    let is_setuid =
-        |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.uid() == 0 && found.mode() & 0o4000 != 0);
-    starters.into_iter().find(is_setuid)
+/// What `--fakeroot` would do for a build.
+fn fakeroot(node: &Node) -> Finding {
+    match fakeroot::outcome(&node.facts, Purpose::Build, false) {
+        Ok(means @ Means::Namespace { command: false, .. }) => Finding::warning(
+            FAKEROOT,
+            format!("builds run {}", means.describe()),
+            "ask the administrator for ranges in /etc/subuid and /etc/subgid, or for the program `fakeroot`",
+        ),
+        Ok(Means::Root) => Finding::ok(FAKEROOT, Means::Root.describe()),
+        Ok(Means::Range) => {
+            let ids = node.facts.sub_ids.subuid_count.min(node.facts.sub_ids.subgid_count);
+            Finding::ok(FAKEROOT, format!("builds run {}: {ids} of them", Means::Range.describe()))
+        }
+        Ok(means) => Finding::ok(FAKEROOT, format!("builds run {}", means.describe())),
+        Err(unusable) => {
+            Finding::warning(FAKEROOT, format!("no image can be built here: {unusable}"), unusable.remedy)
+        }
+    }
+}
+
+/// How a SIF file becomes a root directory. Without FUSE it is unpacked at each start.
+fn sif(node: &Node) -> Finding {
+    if let Some(starter) = &node.installation.setuid_starter {
+        return Finding::ok(SIF, format!("{} mounts them", starter.display()));
+    }
+    match (&node.squashfuse, node.facts.fuse_device) {
+        _ if node.facts.uid == 0 => Finding::ok(SIF, "root mounts them with the kernel"),
+        (Some(program), true) => Finding::ok(SIF, format!("{} mounts them", program.display())),
+        (Some(program), false) => Finding::warning(
+            SIF,
+            format!("{} cannot mount them, since this user may not open /dev/fuse", program.display()),
+            "the administrator can open it to all (`chmod 666 /dev/fuse`, module fuse); a directory made with \
+             `apptainer build --sandbox` runs without",
+        ),
+        (None, _) => Finding::warning(
+            SIF,
+            "they are unpacked at each start, which takes seconds and room in /tmp: squashfuse is not found",
+            "the administrator can install it: package squashfuse",
+        ),
+    }
+}
+
+/// What `--nv` needs where there are GPUs.
+fn gpu_files(node: &Node) -> Finding {
+    let gpus = &node.facts.gpus;
+    let has_driver = gpus.nvidia_device || gpus.nvidia_driver.is_some();
+    match &node.installation.nvliblist {
+        _ if has_driver && gpus.cuda_library == Some(false) => Finding::warning(
+            GPU_FILES,
+            "a driver of NVIDIA is loaded, but `ldconfig -p` knows no libcuda.so.1: `--nv` finds no driver",
+            "the administrator can install the driver's libraries and run `ldconfig`",
+        ),
+        Some(list) => Finding::ok(GPU_FILES, format!("`--nv` takes what {} names", list.display())),
+        None => {
+            let place =
+                node.installation.conf_dir.as_deref().unwrap_or(Path::new("the runtime's configuration"));
+            let text = format!(
+                "there is no nvliblist.conf in {}, without which `--nv` binds nothing",
+                place.display()
+            );
+            let advice = "the runtime's package brings it; install it anew";
+            Finding {
+                level: if has_driver { Level::Problem } else { Level::Ok },
+                ..Finding::warning(GPU_FILES, text, advice)
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::Level;
+    use crate::container::Installation;
+    use crate::flags::{GpuFacts, Namespaces, NodeFacts, Runtime, SubIds};
+
+    /// An ordinary user's node where all is well.
+    fn node() -> Node {
+        Node {
+            facts: NodeFacts {
+                command: "/usr/bin/apptainer".into(),
+                runtime: Runtime::parse("apptainer version 1.4.5"),
+                uid: 1000,
+                gpus: GpuFacts::default(),
+                namespaces: Namespaces::default(),
+                sub_ids: SubIds {
+                    subuid_count: 65536,
+                    subgid_count: 65536,
+                    newuidmap: true,
+                    fakeroot_command: true,
+                },
+                squashfuse: true,
+                fuse_device: true,
+            },
+            installation: Installation {
+                nvliblist: Some("/etc/apptainer/nvliblist.conf".into()),
+                ..Installation::default()
+            },
+            squashfuse: Some("/usr/bin/squashfuse_ll".into()),
+            said: "apptainer version 1.4.5".into(),
+        }
+    }
+
+    /// What is told of a node that was changed, about one thing.
+    #[track_caller]
+    fn told(check: &str, change: impl FnOnce(&mut Node)) -> (Level, String) {
+        let mut node = node();
+        change(&mut node);
+        let findings = of_node(&node);
+        assert!(
+            findings.iter().all(|found| found.level == Level::Ok || found.advice.is_some()),
+            "{findings:?}"
+        );
+        let found = findings.into_iter().find(|found| found.check == check).expect("it is looked at");
+        (found.level, format!("{} {}", found.text, found.advice.unwrap_or_default()))
+    }
 
     #[test]
-    fn each_switch_of_the_kernel_is_named() {
-        let runtime = Path::new("/nonexistent/bin/apptainer");
-        let with = |switch: Option<(&str, &str)>| {
-            let proc = tempfile::tempdir().expect("a directory");
-            if let Some((name, value)) = switch {
-                let path = proc.path().join("sys").join(name);
-                fs::create_dir_all(path.parent().expect("it has one")).expect("ours");
-                fs::write(path, value).expect("ours");
-            }
-            namespaces(proc.path(), runtime)
-        };
-        assert_eq!(with(None).level, Level::Ok);
-        assert_eq!(with(Some(("user/max_user_namespaces", "15000\n"))).level, Level::Ok);
-        for (name, value) in [
-            ("user/max_user_namespaces", "0\n"),
-            ("kernel/unprivileged_userns_clone", "0\n"),
-            ("kernel/apparmor_restrict_unprivileged_userns", "1\n"),
-        ] {
-            let found = with(Some((name, value)));
-            assert!(
-                found.level == Level::Warning && found.text.contains(&name.replace('/', ".")),
-                "{found:?}"
-            );
+    fn a_node_that_is_well_is_told_so() {
+        let findings = of_node(&node());
+        assert!(findings.iter().all(|found| found.level == Level::Ok), "{findings:?}");
+        let texts: Vec<&str> = findings.iter().map(|found| found.text.as_str()).collect();
+        for part in ["apptainer 1.4.5, /usr/bin/apptainer", "65536", "squashfuse_ll mounts", "nvliblist.conf"]
+        {
+            assert!(texts.iter().any(|text| text.contains(part)), "{part}: {texts:?}");
         }
+    }
+
+    #[test]
+    fn each_lack_is_told_with_what_to_do() {
+        type Lack = (&'static str, fn(&mut Node), Level, &'static str);
+        let lacks: [Lack; 11] = [
+            (CHECK, |node| node.facts.runtime = None, Level::Warning, "no runtime that is known"),
+            (
+                NAMESPACES,
+                |node| node.facts.namespaces.missing = Some("user.max_user_namespaces is 0".into()),
+                Level::Warning,
+                "user.max_user_namespaces is 0 containers need `sysctl`",
+            ),
+            (
+                NAMESPACES,
+                |node| {
+                    node.facts.namespaces.missing = Some("off".into());
+                    node.installation.setuid_starter = Some("/s/starter-suid".into());
+                },
+                Level::Ok,
+                "/s/starter-suid is setuid",
+            ),
+            (FAKEROOT, |node| node.facts.sub_ids.newuidmap = false, Level::Ok, "`fakeroot` command"),
+            (FAKEROOT, |node| node.facts.sub_ids = SubIds::default(), Level::Warning, "/etc/subuid"),
+            (
+                FAKEROOT,
+                |node| {
+                    node.facts.runtime = Runtime::parse("singularity-ce version 4.1.0");
+                    node.facts.sub_ids.subgid_count = 0;
+                },
+                Level::Warning,
+                "none in /etc/subgid ask",
+            ),
+            (SIF, |node| node.facts.fuse_device = false, Level::Warning, "chmod 666 /dev/fuse"),
+            (SIF, |node| node.squashfuse = None, Level::Warning, "package squashfuse"),
+            (GPU_FILES, |node| node.installation.nvliblist = None, Level::Ok, "no nvliblist.conf"),
+            (
+                GPU_FILES,
+                |node| {
+                    node.installation.nvliblist = None;
+                    node.facts.gpus.nvidia_device = true;
+                },
+                Level::Problem,
+                "install it anew",
+            ),
+            (
+                GPU_FILES,
+                |node| {
+                    node.facts.gpus =
+                        GpuFacts { nvidia_device: true, cuda_library: Some(false), ..GpuFacts::default() };
+                },
+                Level::Warning,
+                "libcuda.so.1",
+            ),
+        ];
+        for (check, change, level, part) in lacks {
+            let (found, text) = told(check, change);
+            assert!(found == level && text.contains(part), "{check}: {found:?} {text}");
+        }
+        let (level, text) = told(SIF, |node| {
+            node.facts.uid = 0;
+            node.squashfuse = None;
+        });
+        assert!(level == Level::Ok && text.contains("root mounts"), "{text}");
+    }
+
+    #[test]
+    fn a_runtime_that_is_not_there_is_told_with_the_setting() {
+        let found = look(Some(Path::new("/nonexistent/apptainer")));
+        assert_eq!((found.len(), found[0].level), (1, Level::Warning));
+        assert!(found[0].text.contains("/nonexistent/apptainer"), "{found:?}");
     }
 }

@@ -100,7 +100,7 @@ pub(crate) fn look(session: &Session) -> Examination {
         findings.push(here::node_dlrun(settings.node_dlrun()));
     }
     findings.extend(clocks::look(session, if site.is_some() { kind } else { SchedulerKind::Local }));
-    findings.extend(container::look());
+    findings.extend(container::look(settings.container_runtime()));
     findings.push(here::python(settings.python_interpreter()));
     findings.extend(daemon::look(settings.daemon_socket(), now_ms()));
     findings.push(gpus::look(settings.nvml_library()));

@@ -7,6 +7,6 @@ mod base;
 mod driver;
 mod exec;
 mod flags;
+mod node;
 mod nvidia;
-
 pub(crate) mod place;
