@@ -5,15 +5,22 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use super::session::Session;
-use crate::catalogue::{Catalogue, Entry, Place};
+use crate::catalogue::{Catalogue, Entry, Place, fetched};
 use crate::config::Settings;
-use crate::container::{Surroundings, here, look};
+use crate::container::{Surroundings, here, look, pulled_path};
 use crate::diagnostic::Problem;
 use crate::job::{Image, JobSpec};
 use crate::plan::ImageFacts;
 
 /// Directories whose content is each node's own.
 const NODE_LOCAL: [&str; 6] = ["/tmp", "/var/tmp", "/dev/shm", "/local", "/localscratch", "/scratch/local"];
+
+/// The directory of a script, links followed, where it lies outside of the working directory.
+pub(super) fn script_dir(script: Option<&Path>, workdir: &Path) -> Option<PathBuf> {
+    let dir = script?.canonicalize().ok()?.parent()?.to_owned();
+    let workdir = workdir.canonicalize().ok()?;
+    (!dir.starts_with(workdir)).then_some(dir)
+}
 
 /// Gathers the facts; the catalogue is read only where a job may take something from it. `looks`: whether the images' files
 /// are looked at.
@@ -34,8 +41,9 @@ pub(super) fn facts(
             catalogue.entries.into_iter().filter(|entry| entry.place == Place::Path(path.to_owned()));
         return Ok(ImageFacts { entries: entries.collect(), ..ImageFacts::default() });
     }
-    if image.uri.is_some() {
-        return Ok(ImageFacts::default());
+    if let Some(uri) = &image.uri {
+        let pulled = pulled(&session.settings, [&uri.value[..]].into_iter());
+        return Ok(ImageFacts { pulled, ..ImageFacts::default() });
     }
     let Some(framework) = &spec.framework.name else { return Ok(ImageFacts::default()) };
     let Catalogue { mut entries, mut overridden, .. } = session.catalogue()?;
@@ -47,7 +55,21 @@ pub(super) fn facts(
     }
     let around =
         Surroundings { root: Path::new("/"), variable: &|name| std::env::var_os(name), shared_tmp: None };
-    Ok(ImageFacts { entries, overridden, pulled: BTreeMap::new(), built: None, here: here(&around) })
+    let uris = entries.iter().filter_map(|entry| match &entry.place {
+        Place::Uri(uri) => Some(&uri[..]),
+        Place::Path(_) => None,
+    });
+    let pulled = pulled(&session.settings, uris);
+    let here = here(&around);
+    Ok(ImageFacts { entries, overridden, pulled, here, ..ImageFacts::default() })
+}
+
+/// The files of those URIs that were pulled, by the URI that was fetched.
+fn pulled<'a>(settings: &Settings, uris: impl Iterator<Item = &'a str>) -> BTreeMap<String, PathBuf> {
+    let dir = settings.image_dir();
+    let fetched = uris.filter_map(|uri| fetched(uri, settings.tables()).ok());
+    let placed = fetched.map(|fetched| (pulled_path(&dir, &fetched.uri), fetched.uri));
+    placed.filter(|(path, _)| path.is_file()).map(|(path, uri)| (uri, path)).collect()
 }
 
 /// Says whether the command may run in a container: then its programs are the container's.
@@ -72,7 +94,9 @@ pub(super) fn missing_sources(image: &Image, job_dir: &Path, settings: &Settings
         let is_missing = |error: &std::io::Error| {
             matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
         };
-        if is_nodes_own(&source) || !source.metadata().as_ref().is_err_and(is_missing) {
+        // What is relative lies beside the job file, which is here.
+        let may_be_elsewhere = bind.value.source.starts_with('/') && is_nodes_own(&source);
+        if may_be_elsewhere || !source.metadata().as_ref().is_err_and(is_missing) {
             continue;
         }
         let message = format!("`image.bind`: {} is not there", source.display());

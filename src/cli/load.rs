@@ -47,7 +47,8 @@ impl Job {
         let spec = job::parse(source.job_file()).map_err(|faults| source.error(Kind::JobFile, faults))?;
         let file = std::path::absolute(&args.file)?;
         let place = Place::of(&spec, &file);
-        let images = images::facts(session, &spec, place.image.as_deref(), !args.no_check)?;
+        let mut images = images::facts(session, &spec, place.image.as_deref(), !args.no_check)?;
+        images.script_dir = images::script_dir(place.script.as_deref(), &place.workdir);
         if !args.no_check {
             let mut missing = place.missing(&spec, images::may_contain(&spec.image, &images));
             let job_dir = file.parent().unwrap_or(Path::new("/"));

@@ -66,6 +66,8 @@ pub struct ImageFacts {
     pub pulled: BTreeMap<String, PathBuf>,
     /// The image that will be built before the run, where none fits and `image.build` is `auto`: its name and its file.
     pub built: Option<(String, PathBuf)>,
+    /// The directory of the job's script, links followed, where it lies outside of the working directory.
+    pub script_dir: Option<PathBuf>,
     /// This machine.
     pub here: Here,
 }

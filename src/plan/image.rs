@@ -137,7 +137,9 @@ impl Resolver<'_> {
         let facts = self.facts;
         let builds = self.spec.image.build == BuildMode::Auto;
         if facts.images.entries.is_empty() && !builds {
-            return Found::Nothing("the job names no image".to_owned());
+            return Found::Nothing(format!(
+                "the job names no image, and the catalogue knows none of {framework}"
+            ));
         }
         let wanted = match self.wanted(framework, scheduler, queue) {
             Ok(wanted) => wanted,
@@ -366,10 +368,8 @@ impl Resolver<'_> {
     /// The job's, and the directory of its script where that lies outside of the working directory.
     fn binds(&self) -> Vec<Bind> {
         let mut binds: Vec<Bind> = self.spec.image.bind.iter().map(|bind| self.absolute_bind(bind)).collect();
-        let script = self.facts.script.as_ref().and_then(|script| script.path.parent());
-        let is_seen = |dir: &Path| {
-            dir.starts_with(&self.facts.workdir) || binds.iter().any(|bind| dir.starts_with(&bind.target))
-        };
+        let is_seen = |dir: &Path| binds.iter().any(|bind| dir.starts_with(&bind.target));
+        let script = self.facts.images.script_dir.as_deref();
         if let Some(dir) = script.filter(|dir| !is_seen(dir)).map(text) {
             binds.push(Bind { source: dir.clone(), target: dir, read_only: true });
         }

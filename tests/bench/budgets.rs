@@ -13,6 +13,7 @@
 
 mod arrays;
 mod busy;
+mod catalogue;
 mod daemon;
 mod dlrund;
 mod enclosure;
@@ -58,13 +59,14 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 12] = [
+const TOPICS: [(&str, Topic); 13] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
     ("watch", watch::rows),
     ("list", list::rows),
     ("arrays", arrays::rows),
+    ("catalogue", catalogue::rows),
     ("show", show::rows),
     ("store", store::rows),
     ("daemon", daemon::cpu),

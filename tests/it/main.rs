@@ -5,6 +5,7 @@ mod arrays;
 mod bad_input;
 mod binaries;
 mod build;
+mod catalogue;
 mod causes;
 mod cgroup;
 mod cli_cancel;
