@@ -18,6 +18,7 @@ mod namespaces;
 mod node;
 mod progress;
 mod pull;
+mod recipes;
 mod room;
 mod shelf;
 mod sif;
@@ -39,6 +40,7 @@ pub use name::{pulled_name, pulled_path};
 pub use node::{Node, examine, examine_in, node_facts};
 pub use progress::{Phase, Progress};
 pub use pull::{PullSource, pull};
+pub use recipes::{RecipeError, recipes_in};
 pub use room::free_bytes;
 pub use shelf::{
     CatalogueDirs, CatalogueError, MAX_SHELF_BYTES, MAX_SHELF_FILES, file_state, look, read_catalogue,

@@ -71,37 +71,38 @@ fn serves(recipe: &Recipe, target: &Target) -> Result<(Pin, String), String> {
     if !recipe.archs.contains(&target.arch) {
         return Err(format!("is for {}, not for {:?}", recipe.archs.join(", "), target.arch));
     }
-    let compiler = match &target.compiler {
-        None => recipe.compilers.first().cloned().unwrap_or_else(|| "none".to_owned()),
-        Some(wanted) if recipe.compilers.contains(wanted) => wanted.clone(),
-        Some(wanted) => {
-            return Err(format!("has the compilers {}, not {wanted:?}", recipe.compilers.join(", ")));
-        }
-    };
-    let fitting = recipe.pins.iter().filter(|pin| pin_fits(pin, target));
-    let known: Vec<_> = fitting.clone().map(|pin| pin_shown(pin, target)).collect();
-    if known.is_empty() {
+    if let Some(wanted) = target.compiler.as_ref().filter(|wanted| !recipe.compilers.contains(wanted)) {
+        return Err(format!("has the compilers {}, not {wanted:?}", recipe.compilers.join(", ")));
+    }
+    let fitting: Vec<_> =
+        recipe.pins.iter().filter_map(|pin| Some((pin, pin_fits(pin, recipe, target)?))).collect();
+    if fitting.is_empty() {
         return Err(format!("has no version for {} on {}", accelerator(target), target.arch));
     }
-    let in_range = |pin: &&Pin| {
+    let in_range = |(pin, _): &&(&Pin, &String)| {
         let version = holds(target.version.as_ref(), Some(&pin.version));
         let cuda = target.accelerator != Accelerator::Nvidia
             || holds(target.cuda.as_ref(), pin.values.get("cuda").map(String::as_str));
         version && cuda
     };
-    let mut fitting = fitting;
-    let pin = fitting.find(in_range).cloned();
-    pin.map(|pin| (pin, compiler))
-        .ok_or_else(|| format!("knows the versions {}; {}", known.join(", "), wish(target)))
+    let known = || fitting.iter().map(|(pin, _)| pin_shown(pin, target)).collect::<Vec<_>>().join(", ");
+    match fitting.iter().find(in_range) {
+        Some((pin, compiler)) => Ok(((*pin).clone(), (*compiler).clone())),
+        None => Err(format!("knows the versions {}; {}", known(), wish(target))),
+    }
 }
 
 fn accelerator(target: &Target) -> &'static str {
     if target.accelerator == Accelerator::None { "CPUs" } else { target.accelerator.as_str() }
 }
 
-fn pin_fits(pin: &Pin, target: &Target) -> bool {
-    pin.accelerator.is_none_or(|accelerator| accelerator == target.accelerator)
-        && pin.arch.as_ref().is_none_or(|arch| *arch == target.arch)
+/// The compiler with which `pin` serves `target`, version and CUDA aside.
+fn pin_fits<'a>(pin: &Pin, recipe: &'a Recipe, target: &Target) -> Option<&'a String> {
+    let fits = pin.accelerator.is_none_or(|accelerator| accelerator == target.accelerator)
+        && pin.arch.as_ref().is_none_or(|arch| *arch == target.arch);
+    let has = |compiler: &&String| pin.compilers.is_empty() || pin.compilers.contains(compiler);
+    let wanted = |compiler: &&String| target.compiler.as_ref().is_none_or(|wanted| wanted == *compiler);
+    recipe.compilers.iter().filter(|_| fits).find(|compiler| has(compiler) && wanted(compiler))
 }
 
 fn pin_shown(pin: &Pin, target: &Target) -> String {

@@ -153,7 +153,7 @@ fn bootstrap(base: &str) -> Result<String, Vec<Problem>> {
     }
     let (scheme, rest) = base.split_once(':').unwrap_or((base, ""));
     let rest = rest.strip_prefix("//").unwrap_or(rest);
-    if AGENTS.contains(&scheme) && !rest.is_empty() {
+    if AGENTS.contains(&scheme) && rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') {
         return Ok(format!("Bootstrap: {scheme}\nFrom: {rest}"));
     }
     let message = format!("{base:?} cannot be built on");

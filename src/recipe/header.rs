@@ -55,6 +55,8 @@ pub struct Pin {
     pub accelerator: Option<Accelerator>,
     /// The processor that it is for; `None`: any of the recipe's.
     pub arch: Option<String>,
+    /// The graph compilers that it has; empty: all of the recipe's.
+    pub compilers: Vec<String>,
     /// Requirements of `pip` beside the framework: `numpy<2`.
     pub with: Vec<String>,
     /// Everything else, as placeholders: `python`, `cuda`, `commit`.
@@ -221,6 +223,7 @@ fn pin(text: &str) -> Result<Pin, String> {
         match key {
             "accelerator" => pin.accelerator = Some(accelerator(value)?),
             "arch" => pin.arch = Some(value.to_owned()),
+            "compiler" => pin.compilers = value.split(',').map(str::to_owned).collect(),
             "with" => pin.with.push(value.to_owned()),
             _ if !super::fill::is_name(key) => return Err(format!("{key:?} is no name of a placeholder")),
             _ => {

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::catalogue::Accelerator;
-use crate::config::VersionRange;
+use crate::config::{Origin, RecipeTable, VersionRange};
 use crate::job::Provenance;
 
 pub use built_in::built_in;
@@ -95,4 +95,26 @@ pub struct Site {
     pub environment: BTreeMap<String, String>,
     /// Recipes of the site and of the user, those that win first.
     pub recipes: Vec<Recipe>,
+}
+
+impl Site {
+    /// What settings and files say. `recipes` are the user's, then the site's.
+    #[must_use]
+    pub fn new(table: &RecipeTable, recipes: Vec<Recipe>) -> Self {
+        let value = |name: &str| table.values.get(name).map(|(value, _)| value.clone());
+        let named = |table: &BTreeMap<String, (String, Origin)>| {
+            table.iter().map(|(name, (value, _))| (name.clone(), value.clone())).collect()
+        };
+        Self {
+            bases: named(&table.bases),
+            pip_index: value("pip_index"),
+            pip_extra_index: value("pip_extra_index"),
+            pip_trusted: table.pip_trusted.as_ref().map(|(hosts, _)| hosts.clone()).unwrap_or_default(),
+            certificates: value("certificates").map(PathBuf::from),
+            apt_mirrors: named(&table.apt_mirrors),
+            git_mirror: value("git_mirror"),
+            environment: named(&table.environment),
+            recipes,
+        }
+    }
 }

@@ -17,6 +17,9 @@ const MPIS: [&str; 2] = ["openmpi", "mpich"];
 /// Graph compilers that conditions may name.
 const COMPILERS: [&str; 4] = ["xla", "inductor", "ngraph", "glow"];
 
+/// Where the sources of all frameworks are.
+const GIT_HOST: &str = "https://github.com";
+
 /// Where the file of certificates lies while an image is built.
 const CERTIFICATES: &str = "/opt/dlrun-build/certificates.pem";
 
@@ -175,10 +178,11 @@ pub(super) fn setup(site: &Site) -> Result<String, Vec<Problem>> {
             problems.push(Problem::of_file(message));
         }
     }
+    export("git_host", site.git_mirror.as_deref().map_or(GIT_HOST, |mirror| mirror.trim_end_matches('/')));
     if let Some(mirror) = &site.git_mirror {
         problems.extend(address("`recipes.git_mirror`", mirror).err());
         let key = format!("url.{}/.insteadOf", mirror.trim_end_matches('/'));
-        for (name, value) in [("COUNT", "1"), ("KEY_0", &key), ("VALUE_0", "https://github.com/")] {
+        for (name, value) in [("COUNT", "1"), ("KEY_0", &key), ("VALUE_0", &format!("{GIT_HOST}/"))] {
             export(&format!("GIT_CONFIG_{name}"), value);
         }
     }
@@ -214,7 +218,8 @@ export PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=i
 /// Functions for `%post`.
 ///
 /// As the user `_apt`, which apt becomes for downloads, nothing can be written where only one user is mapped into the
-/// namespace. Python 3.12 and later may have neither `setuptools` nor `wheel` in an environment, which old packages need.
+/// namespace. Python 3.12 and later put no `setuptools` into an environment; 81 took `pkg_resources` out, which old packages
+/// import.
 const FUNCTIONS: &str = r#"
 
 # Debian packages, from the site's mirror where it has one.
@@ -251,23 +256,42 @@ python_env() {
     python3 -m venv /opt/dlrun
     PATH="/opt/dlrun/bin:$PATH"
     export PATH
-    pip install -q --upgrade pip setuptools wheel
+    pip install -q 'setuptools<81' wheel
 }
 
-# A commit of a repository, and no other, with its submodules.
-fetch_commit() {
-    git init -q "$3"
-    cd "$3"
-    git remote add origin "$1"
-    git fetch -q --depth 1 origin "$2"
+# A C++ compiler and Python's headers.
+cxx() {
+    command -v g++ > /dev/null || apt_install g++ libc6-dev
+    python3 -c 'import os, sysconfig; open(os.path.join(sysconfig.get_paths()["include"], "Python.h"))' 2> /dev/null ||
+        apt_install python3-dev
+}
+
+# An MPI library with its commands, from the base's distribution.
+mpi() {
+    case "$1" in
+        openmpi) apt_install openmpi-bin libopenmpi-dev ;;
+        mpich) apt_install mpich libmpich-dev ;;
+    esac
+}
+
+# A release of a repository with its submodules, if it is the commit that it should be.
+fetch_source() {
+    mkdir -p "$4"
+    git init -q "$4"
+    cd "$4"
+    git remote add origin "$git_host/$1"
+    git fetch -q --depth 1 origin "refs/tags/$2"
     git checkout -q FETCH_HEAD
-    [ "$(git rev-parse HEAD)" = "$2" ] || { echo "$1 gave another commit than $2" >&2; exit 1; }
+    case "$(git rev-parse HEAD)" in
+        "$3"*) ;;
+        *) echo "$2 of $1 is the commit $(git rev-parse HEAD), and should be $3" >&2; exit 1 ;;
+    esac
     git submodule update -q --init --recursive --depth 1
 }
 
 # What is in the environment, for people who look into the image.
 finish() {
     pip freeze > /opt/dlrun/requirements.txt
-    rm -rf /opt/dlrun-build /root/.cache /tmp/dlrun-*
+    rm -rf /opt/dlrun-build /root/.cache
 }
 "#;

@@ -49,6 +49,7 @@ mod openpbs;
 mod openpbs_real;
 mod protocol;
 mod pyenv;
+mod recipes;
 mod records;
 mod rules;
 mod rundir;

@@ -1,15 +1,17 @@
-//! Tables of the site: its name, rules, storage, kinds of GPUs, house rules, queues.
+//! Tables of the site: its name, rules, storage, kinds of GPUs, house rules, queues, sources of builds.
 //!
 //! They stand in the same files as the settings. A later file's entry replaces an earlier one of the same name, but what a
 //! user's own file says of rules and house rules is added to the site's and replaces nothing.
 
 mod images;
 mod read;
+mod recipes;
 mod words;
 
 pub(crate) use images::read_arch;
 pub use images::{Alias, Mirror, SCHEMES};
 pub(super) use read::{TABLES, is_table, read};
+pub use recipes::RecipeTable;
 
 use super::fragment::Origin;
 use super::version::VersionRange;
@@ -49,6 +51,8 @@ pub struct Tables {
     pub aliases: Vec<Alias>,
     /// `[mirrors]`: where images come from in place of where they are said to.
     pub mirrors: Vec<Mirror>,
+    /// `[recipes]`.
+    pub recipes: RecipeTable,
 }
 
 /// One of `[[rules]]`.
@@ -244,6 +248,7 @@ impl Tables {
             .chain(house)
             .chain(queues)
             .chain(images)
+            .chain(self.recipes.entries())
             .collect()
     }
 
@@ -276,6 +281,7 @@ impl Tables {
         self.arch = later.arch.clone().or(self.arch.take());
         self.microarch = later.microarch.clone().or(self.microarch.take());
         self.house.lay_over(&later.house, owner);
+        self.recipes.lay_over(&later.recipes);
     }
 }
 

@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::images;
+use super::recipes;
 use super::words::{house_rules, name_problem, path_problem, steps, wanted, words};
 use super::{Condition, GpuTable, House, Owner, QueueTable, Rule, StorageTable, Subject, Tables};
 use crate::config::fragment::Origin;
@@ -17,8 +18,8 @@ use crate::job::{Fields, Located, StorageClass, option_lines, option_text, read_
 use crate::units::Walltime;
 
 /// Their names.
-pub(in crate::config) const TABLES: [&str; 8] =
-    ["site", "rules", "storage", "gpus", "house", "queues", "aliases", "mirrors"];
+pub(in crate::config) const TABLES: [&str; 9] =
+    ["site", "rules", "storage", "gpus", "house", "queues", "aliases", "mirrors", "recipes"];
 
 /// Says whether a key at the top of a file is one of the tables.
 pub(in crate::config) fn is_table(name: &str) -> bool {
@@ -44,6 +45,11 @@ pub(in crate::config) fn read(
             tables.mirrors = images::mirrors(table, text, path, reader.problems);
         }
         ("house", DeValue::Table(table)) => tables.house = reader.house(table),
+        ("recipes", DeValue::Table(table)) => {
+            let mut found = Vec::new();
+            tables.recipes = recipes::read(table, |start| reader.origin(start), &mut found);
+            reader.problems.append(&mut found);
+        }
         ("storage", DeValue::Table(table)) => {
             reader.each("storage", table, |reader, name, table| {
                 tables.storage.extend(reader.storage(name, table));
