@@ -25,8 +25,6 @@ const VARIABLES: [&str; 9] = [
 ];
 /// Torque's file of the job's GPUs, a line for each: it is there for every job, and empty without GPUs.
 const GPU_FILE: &str = "PBS_GPUFILE";
-/// Words that mean "none": CUDA's, Slurm's, and those of NVIDIA's container runtime.
-const NONE: [&str; 5] = ["", "-1", "NoDevFiles", "none", "void"];
 
 /// Looks at the node. `gpus_wanted`: whether the library is worth asking the linker's cache for (a few milliseconds).
 pub(super) fn look(around: &Surroundings<'_>, gpus_wanted: bool) -> GpuFacts {
@@ -60,16 +58,13 @@ fn knows_cuda(around: &Surroundings<'_>) -> Option<bool> {
     Some(said.lines().any(|line| line.trim_start().starts_with("libcuda.so.1 ")))
 }
 
+/// Also the masks that name no GPU: the rules tell what they mean.
 fn granted_by(around: &Surroundings<'_>) -> Vec<(String, String)> {
     let value = |name: &str| Some((around.variable)(name)?.to_string_lossy().trim().to_owned());
-    let grants = |name: &str, value: &str| match name {
-        GPU_FILE => std::fs::metadata(value).is_ok_and(|found| found.is_file() && found.len() > 0),
-        // A count, not a list.
-        "SLURM_GPUS_ON_NODE" | "SLURM_GPUS" => value != "0" && !value.is_empty(),
-        _ => !NONE.contains(&value),
-    };
+    let has_lines =
+        |file: &str| std::fs::metadata(file).is_ok_and(|found| found.is_file() && found.len() > 0);
     let set = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), value(name)?)));
-    set.filter(|(name, value)| grants(name, value)).collect()
+    set.filter(|(name, value)| name != GPU_FILE || has_lines(value)).collect()
 }
 
 #[cfg(test)]
@@ -129,21 +124,21 @@ mod tests {
     }
 
     #[test]
-    fn only_what_gives_gpus_counts() {
+    fn variables_that_give_or_hide_gpus_are_told() {
         let root = tempfile::tempdir().expect("a directory");
         put(root.path(), "none", "");
         put(root.path(), "some", "node1-gpu0\n");
         let (none, some) = (root.path().join("none"), root.path().join("some"));
         let (none, some) = (none.to_str().expect("text"), some.to_str().expect("text"));
-        for (name, value, grants) in [
+        for (name, value, is_told) in [
             ("CUDA_VISIBLE_DEVICES", "0,1", true),
             ("CUDA_VISIBLE_DEVICES", "GPU-1234", true),
-            ("CUDA_VISIBLE_DEVICES", "", false),
-            ("CUDA_VISIBLE_DEVICES", "NoDevFiles", false),
-            ("CUDA_VISIBLE_DEVICES", "-1", false),
+            ("CUDA_VISIBLE_DEVICES", "", true),
+            ("CUDA_VISIBLE_DEVICES", "NoDevFiles", true),
+            ("CUDA_VISIBLE_DEVICES", "-1", true),
             ("SLURM_JOB_GPUS", "0", true),
             ("SLURM_STEP_GPUS", "3", true),
-            ("SLURM_GPUS_ON_NODE", "0", false),
+            ("SLURM_GPUS_ON_NODE", "0", true),
             ("SLURM_GPUS_ON_NODE", "2", true),
             ("ROCR_VISIBLE_DEVICES", "0", true),
             ("PBS_GPUFILE", none, false),
@@ -151,7 +146,7 @@ mod tests {
             ("PBS_GPUFILE", "/nonexistent", false),
             ("NVIDIA_VISIBLE_DEVICES", "all", false),
         ] {
-            let expected = if grants { vec![(name.to_owned(), value.to_owned())] } else { Vec::new() };
+            let expected = if is_told { vec![(name.to_owned(), value.to_owned())] } else { Vec::new() };
             assert_eq!(found(root.path(), &[(name, value)]).granted_by, expected, "{name}={value}");
         }
     }

@@ -120,7 +120,7 @@ fn grant(draft: &Draft<'_>) -> Option<String> {
 
 fn grants(name: &str, value: &str) -> bool {
     let value = value.trim();
-    let is_count = name.ends_with("_ON_NODE") || name.ends_with("_PER_NODE");
+    let is_count = name == "SLURM_GPUS" || name.ends_with("_ON_NODE") || name.ends_with("_PER_NODE");
     name != NO_GRANT && !NO_GPU.contains(&value) && !(is_count && value == "0")
 }
 

@@ -36,7 +36,7 @@ pub struct GpuFacts {
     pub cuda_library: Option<bool>,
     /// `/dev/kfd` is there.
     pub amd_device: bool,
-    /// Variables by which the job was given GPUs, each with its value: `CUDA_VISIBLE_DEVICES`, `SLURM_JOB_GPUS`, ...
+    /// Variables by which the job was given GPUs, or none, each with its value: `CUDA_VISIBLE_DEVICES`, `SLURM_JOB_GPUS`, ...
     pub granted_by: Vec<(String, String)>,
 }
 
