@@ -18,7 +18,6 @@ const MODULE: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15 
 ///
 /// The device files are those of `/dev/null`: whoever looks sees devices, whoever opens them does no harm.
 const ENTER: &str = r#"set -eu
-mkdir "$0/dev"
 mount -t tmpfs -o mode=755 dev "$0/dev"
 for name in null zero full random urandom tty fuse; do
     mknod -m 666 "$0/dev/$name" c $((0x$(stat -c %t /dev/$name))) $((0x$(stat -c %T /dev/$name)))
@@ -80,7 +79,9 @@ impl Driver {
         let mut ldconfig = Command::new("/usr/sbin/ldconfig");
         ldconfig.arg("-C").arg(self.path("ld.so.cache")).args(self.nvml.as_ref().map(FakeNvml::dir));
         assert!(ldconfig.stderr(Stdio::null()).status().expect("ldconfig starts").success());
-        fs::create_dir(self.path("bin")).expect("it is ours");
+        for name in ["bin", "dev"] {
+            fs::create_dir(self.path(name)).expect("it is ours");
+        }
         if self.nvml.is_some() {
             let tool = self.path("bin/nvidia-smi");
             fs::write(&tool, "#!/bin/sh\necho 'GPU 0: Fake (UUID: GPU-real)'\n").expect("it is ours");
