@@ -29,6 +29,7 @@ mod tail;
 mod telemetry;
 mod top;
 mod track;
+mod tried;
 mod when;
 
 use std::ffi::OsString;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-pub(crate) use self::image::{ImageArgs, ImageVerb};
+pub(crate) use self::image::{Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageShow, ImageVerb};
 use crate::job::{ArraySpec, SchedulerKind};
 
 /// Plans, submits, watches and records neural-network training runs on Slurm, Torque, OpenPBS and single machines.

@@ -57,6 +57,8 @@ pub(super) fn judge(claims: &Claims, answer: &Answer, gpus: &[Accelerator]) -> F
     found.versions = best.versions.clone();
     found.compilers = best.compiled.clone();
     found.gpus = best.gpus;
+    found.accelerators = best.built.clone();
+    found.arch = best.python.as_ref().map(|python| python.arch.clone());
     found.notes = best.notes.clone();
     if let Some(mpi) = &best.mpi {
         found.mpi_abi = Some(mpi.abi.clone());
@@ -120,12 +122,10 @@ pub(super) fn doing(best: &Try) -> String {
 
 fn judge_framework(claims: &Claims, best: &Try, found: &mut Findings) {
     let Some(name) = best.installed.first() else {
-        if best.python.is_some() && best.complete {
-            let wanted = claims.framework.as_deref();
-            found.problems.push(wanted.map_or_else(
-                || "it has no framework that dlrun knows".to_owned(),
-                |wanted| format!("its Python has no {wanted}"),
-            ));
+        match claims.framework.as_deref() {
+            Some(wanted) if best.complete => found.problems.push(format!("its Python has no {wanted}")),
+            None if best.complete => found.notes.push("it has no framework that dlrun knows".to_owned()),
+            _ => {}
         }
         return;
     };

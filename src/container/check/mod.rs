@@ -69,10 +69,40 @@ pub struct Findings {
     pub versions: BTreeMap<String, String>,
     /// Graph compilers that compiled something.
     pub compilers: Vec<String>,
+    /// What the framework was built for; `None`: it does not say.
+    pub accelerators: Option<Vec<Accelerator>>,
+    /// As `uname -m` has it in the image.
+    pub arch: Option<String>,
     /// GPUs that the framework saw; `None`: it was not asked, since this machine has none.
     pub gpus: Option<u32>,
     /// The name of the MPI library: `libmpi.so.40`, `libmpi.so.12`.
     pub mpi_abi: Option<String>,
+}
+
+impl Findings {
+    /// The claims, filled up with what was found. A GPU build makes an image for GPUs, unless it is said to be none.
+    #[must_use]
+    pub fn fill(&self, claims: Claims) -> Claims {
+        let version = |name: &str| self.versions.get(name).cloned();
+        let framework = claims.framework.or_else(|| self.framework.clone());
+        let built = self.accelerators.as_ref().map(|kinds| kinds.first().copied().unwrap_or_default());
+        let accelerator = claims.accelerator.or(built);
+        let of = |kind, name: &str| if accelerator == Some(kind) { version(name) } else { None };
+        let mpi = ["openmpi", "mpich", "intelmpi", "mvapich"]
+            .into_iter()
+            .find_map(|name| Some(format!("{name} {}", version(name)?)));
+        Claims {
+            version: claims.version.or_else(|| version(framework.as_deref()?)),
+            arch: claims.arch.or_else(|| self.arch.clone()),
+            cuda: claims.cuda.or_else(|| of(Accelerator::Nvidia, "cuda")),
+            rocm: claims.rocm.or_else(|| of(Accelerator::Amd, "rocm")),
+            compilers: if claims.compilers.is_empty() { self.compilers.clone() } else { claims.compilers },
+            python: claims.python.or_else(|| version("python")),
+            mpi: claims.mpi.or(mpi),
+            accelerator,
+            framework,
+        }
+    }
 }
 
 /// Runs the image. It sees nothing of the user: neither home directory nor environment, and no network.

@@ -72,6 +72,15 @@ def distribution(name):
         return None
 
 
+def has_cublas(major):
+    if distribution("nvidia-cublas-cu%s" % major):
+        return True
+    try:
+        return bool(ctypes.CDLL("libcublas.so.%s" % major))
+    except OSError:
+        return False
+
+
 def expect(value, wanted):
     if abs(float(value) - wanted) > 1e-3:
         raise ValueError("it computed %s instead of %s" % (value, wanted))
@@ -83,8 +92,11 @@ class TensorFlow:
 
     def built(self):
         test = self.tf.test
-        built(nvidia=test.is_built_with_cuda(), amd=getattr(test, "is_built_with_rocm", bool)())
         info = getattr(self.tf.sysconfig, "get_build_info", dict)()
+        # The package of the index is built with CUDA for everybody; what it computes on, its libraries decide.
+        major = str(info.get("cuda_version") or "").partition(".")[0]
+        cuda = test.is_built_with_cuda() and (not major or has_cublas(major))
+        built(nvidia=cuda, amd=getattr(test, "is_built_with_rocm", bool)())
         version("cuda", info.get("cuda_version"))
         version("rocm", info.get("rocm_version"))
 

@@ -1,0 +1,106 @@
+//! `dlrun image list`: the images of the catalogue.
+
+use serde_json::{Value, json};
+
+use super::{accelerator_text, owner_word};
+use crate::catalogue::{Entry, FileState};
+use crate::cli::args::ImageList;
+use crate::cli::error::Error;
+use crate::cli::session::Session;
+use crate::cli::table::{rendered, table};
+use crate::cli::when::ago;
+use crate::container::look;
+
+/// Runs the verb.
+pub(crate) fn run(session: &Session, args: &ImageList) -> Result<u8, Error> {
+    let mut catalogue = session.catalogue()?;
+    let wanted = args.framework.as_ref().map(|framework| framework.to_lowercase());
+    let is_wanted = |entry: &Entry| wanted.as_ref().is_none_or(|wanted| entry.framework == *wanted);
+    catalogue.entries.retain(is_wanted);
+    look(&mut catalogue.entries);
+    let value = json!({ "images": catalogue.entries.iter().map(to_json).collect::<Vec<_>>() });
+    session.output.result("image list", &value, &to_text(&catalogue.entries, args))?;
+    Ok(0)
+}
+
+/// What is known of an image. `show` tells the same.
+pub(super) fn to_json(entry: &Entry) -> Value {
+    let (missing, size_bytes) = match &entry.file {
+        FileState::Missing(why) => (Some(why), None),
+        FileState::There { size_bytes, .. } => (None, *size_bytes),
+        FileState::NotLooked => (None, None),
+    };
+    json!({
+        "name": entry.name,
+        "place": entry.place.to_string(),
+        "framework": entry.framework,
+        "version": entry.version,
+        "provenance": entry.provenance,
+        "arch": entry.arch,
+        "microarch": entry.microarch,
+        "accelerator": entry.accelerator,
+        "cuda": entry.cuda,
+        "rocm": entry.rocm,
+        "compilers": entry.compilers,
+        "python": entry.python,
+        "mpi": entry.mpi,
+        "digest": entry.digest,
+        "recipe": entry.recipe,
+        "needs_fakeroot": entry.needs_fakeroot,
+        "owner": owner_word(entry.owner),
+        "described_in": entry.origin.to_string(),
+        "missing": missing,
+        "size_bytes": size_bytes,
+        "changed_since_check": entry.changed_since_check(),
+        "check": entry.check,
+    })
+}
+
+/// What the latest check says, in a few words.
+pub(super) fn check_text(entry: &Entry) -> String {
+    if let FileState::Missing(_) = entry.file {
+        return "missing".to_owned();
+    }
+    match &entry.check {
+        None => "never".to_owned(),
+        Some(_) if entry.changed_since_check() == Some(true) => "changed since".to_owned(),
+        Some(check) if check.problems.is_empty() => format!("ok, {}", ago(check.at_ms)),
+        Some(check) => format!("not as described, {}", ago(check.at_ms)),
+    }
+}
+
+fn to_text(entries: &[Entry], args: &ImageList) -> String {
+    if entries.is_empty() {
+        return match &args.framework {
+            Some(framework) => format!("no image of {framework} is in the catalogue\n"),
+            None => "no image is in the catalogue; `dlrun image add FILE` adds one\n".to_owned(),
+        };
+    }
+    let mut table = table();
+    table.set_header([
+        "NAME",
+        "FRAMEWORK",
+        "VERSION",
+        "GPU",
+        "COMPILERS",
+        "FROM",
+        "CHECKED",
+        "WHOSE",
+        "PLACE",
+    ]);
+    for entry in entries {
+        let compilers = if entry.compilers.is_empty() { "-".to_owned() } else { entry.compilers.join(" ") };
+        table.add_row([
+            entry.name.clone(),
+            entry.framework.clone(),
+            entry.version.clone(),
+            accelerator_text(entry),
+            compilers,
+            entry.provenance.map_or("-", |provenance| provenance.as_str()).to_owned(),
+            check_text(entry),
+            owner_word(entry.owner).to_owned(),
+            entry.place.to_string(),
+        ]);
+    }
+    rendered(table)
+}
