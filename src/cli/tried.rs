@@ -11,9 +11,7 @@ use crate::catalogue::{Check, FileState, Place, write_check};
 use crate::clock::now_ms;
 use crate::config::Owner;
 use crate::container::check::{self, Call, Claims, Findings};
-use crate::container::{
-    ContainerError, MakeError, digest, file_state, inspect, keep_description, node_facts,
-};
+use crate::container::{ContainerError, digest, file_state, inspect, keep_description, node_facts};
 use crate::flags::NodeFacts;
 
 /// Where images are tried: this machine with its runtime.
@@ -48,7 +46,7 @@ pub(crate) struct Tried {
 impl Bench {
     /// Looks at this machine.
     pub(crate) fn open(session: &Session) -> Result<Self, Error> {
-        let node = node_facts(session.settings.container_runtime(), true).map_err(failure)?;
+        let node = node_facts(session.settings.container_runtime(), true)?;
         Ok(Self { node, host: session.host.clone(), interrupt: Interrupt::take() })
     }
 
@@ -71,7 +69,7 @@ impl Bench {
         let is_sandbox = modified_ms.is_some() && size_bytes.is_none();
         let digest = match subject.place {
             Place::Path(path) if subject.reads_digest && !is_sandbox => {
-                Some(self.digest(subject.name, path, display)?)
+                Some(digest_of(subject.name, path, display)?)
             }
             _ => None,
         };
@@ -98,7 +96,7 @@ impl Bench {
         if was_interrupted {
             return Err(interrupted());
         }
-        let mut findings = findings.map_err(failure)?;
+        let mut findings = findings?;
         if let (Some(found), Some(said)) = (&digest, subject.digest)
             && found != said
         {
@@ -124,26 +122,22 @@ impl Bench {
     fn runtime_text(&self) -> String {
         self.node.runtime.map_or_else(|| self.node.command.clone(), |runtime| runtime.to_string())
     }
+}
 
-    /// The SHA-256 of a file.
-    pub(crate) fn digest_of(&self, path: &Path, display: &mut Display) -> Result<String, Error> {
-        self.digest(&path.to_string_lossy(), path, display)
-    }
-
-    fn digest(&self, name: &str, path: &Path, display: &mut Display) -> Result<String, Error> {
-        let found = digest(path, &mut |done, total| {
-            let percent = done.saturating_mul(100).checked_div(total).unwrap_or(100);
-            display.now(&format!("{name}: reading it for its digest, {percent} %"), false);
-        });
-        if self.interrupt.came() { Err(interrupted()) } else { found.map_err(failure) }
-    }
+/// The SHA-256 of a file, with progress.
+pub(crate) fn digest_of(name: &str, path: &Path, display: &mut Display) -> Result<String, Error> {
+    let found = digest(path, &mut |done, total| {
+        let percent = done.saturating_mul(100).checked_div(total).unwrap_or(100);
+        display.now(&format!("{name}: reading it for its digest, {percent} %"), false);
+    });
+    Ok(found?)
 }
 
 /// What is wrong with a file before it is run. An image for other machines is no fault, but cannot be tried here.
 fn file_fault(path: &Path, claims: &Claims) -> Result<Option<String>, Error> {
     let file = match inspect(path) {
         Err(ContainerError::NotAnImage { why, .. }) => return Ok(Some(format!("it is no image: {why}"))),
-        other => other.map_err(failure)?,
+        other => other?,
     };
     if let (Some(said), Some(found)) = (&claims.arch, &file.arch)
         && said != found
@@ -151,7 +145,7 @@ fn file_fault(path: &Path, claims: &Claims) -> Result<Option<String>, Error> {
         return Ok(Some(format!("it is said to be for {said}, and is made for {found}")));
     }
     match file.arch_fault() {
-        Some(why) => Err(failure(ContainerError::NotTried { image: path.display().to_string(), why })),
+        Some(why) => Err(ContainerError::NotTried { image: path.display().to_string(), why }.into()),
         None => Ok(None),
     }
 }
@@ -160,14 +154,7 @@ fn file_fault(path: &Path, claims: &Claims) -> Result<Option<String>, Error> {
 pub(crate) fn keep(owner: Owner, file_name: &str, text: &str) -> Result<PathBuf, Error> {
     let dir = shelf_dir(owner)?;
     keep_description(&dir, file_name, text, owner == Owner::Site).map_err(|error| {
-        let kind = match &error {
-            MakeError::Unsafe { .. } => Kind::NotPermitted,
-            MakeError::Write { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                Kind::NotPermitted
-            }
-            _ => Kind::CannotWrite,
-        };
-        let error = Error::new(kind, error);
+        let error = Error::from(error);
         match owner {
             Owner::Site => {
                 error.hinted("the site's catalogue is root's; without `--site` it goes into yours")
@@ -195,23 +182,4 @@ pub(crate) fn shelf_dir(owner: Owner) -> Result<PathBuf, Error> {
 
 fn interrupted() -> Error {
     Error::new(Kind::TryAgain, "it was interrupted; nothing was kept")
-}
-
-/// What stands between us and an image.
-pub(crate) fn failure(error: ContainerError) -> Error {
-    let runtime = "`dlrun doctor` tells what the container runtime can do here";
-    match &error {
-        ContainerError::NoRuntime | ContainerError::RuntimeMissing { .. } => Error::new(Kind::Missing, error)
-            .hinted("install Apptainer, load its module, or name it with the setting `images.runtime`"),
-        ContainerError::NotAnImage { .. } => Error::new(Kind::JobFile, error),
-        ContainerError::Read { source, .. } => {
-            let kind = match source.kind() {
-                std::io::ErrorKind::PermissionDenied => Kind::NotPermitted,
-                _ => Kind::Missing,
-            };
-            Error::new(kind, error)
-        }
-        ContainerError::Write { .. } => Error::new(Kind::CannotWrite, error),
-        _ => Error::new(Kind::Unreachable, error).hinted(runtime),
-    }
 }

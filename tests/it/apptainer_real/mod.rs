@@ -4,6 +4,7 @@
 //! `tests/apptainer env` tells where they are ([`place`]).
 
 mod base;
+mod check;
 mod driver;
 mod exec;
 mod flags;

@@ -13,7 +13,7 @@ use crate::cli::args::{Claims as Said, ImageAdd};
 use crate::cli::error::{Error, Kind};
 use crate::cli::progress::Display;
 use crate::cli::session::Session;
-use crate::cli::tried::{Bench, Subject, Tried, failure, keep, keep_check, shelf_dir};
+use crate::cli::tried::{Bench, Subject, Tried, digest_of, keep, keep_check, shelf_dir};
 use crate::config::{Origin, Owner};
 use crate::container::check::Claims;
 use crate::container::{ImageKind, inspect, labels, look};
@@ -31,16 +31,21 @@ pub(crate) fn run(session: &Session, args: &ImageAdd) -> Result<u8, Error> {
         shelf_for(&catalogue, name, owner, args.force)?;
     }
     let place = plain_place(&args.image)?;
-    let bench = Bench::open(session)?;
+    // Without a runtime an image can be described, and not tried.
+    let bench = Bench::open(session);
+    let bench = if args.no_check { bench.ok() } else { Some(bench?) };
     let mut draft = Draft::of(args);
     if let Place::Path(path) = &place {
-        draft.look(path, &bench)?;
+        draft.look(path, bench.as_ref())?;
     }
     let mut display = Display::new(session.output);
-    let tried = if args.no_check { None } else { Some(draft.try_out(args, &place, &bench, &mut display)?) };
+    let tried = match &bench {
+        Some(bench) if !args.no_check => Some(draft.try_out(args, &place, bench, &mut display)?),
+        _ => None,
+    };
     let digest = match (&tried, &place) {
         (Some(tried), _) => tried.check.digest.clone(),
-        (None, Place::Path(path)) if path.is_file() => Some(bench.digest_of(path, &mut display)?),
+        (None, Place::Path(path)) if path.is_file() => Some(digest_of(&args.image, path, &mut display)?),
         (None, _) => None,
     };
     drop(display);
@@ -147,13 +152,14 @@ impl Draft {
     }
 
     /// Looks at the file: what it is, and what its labels say.
-    fn look(&mut self, path: &Path, bench: &Bench) -> Result<(), Error> {
-        let file = inspect(path).map_err(failure)?;
+    fn look(&mut self, path: &Path, bench: Option<&Bench>) -> Result<(), Error> {
+        let file = inspect(path)?;
         if let Some(fault) = file.arch_fault() {
             return Err(Error::new(Kind::JobFile, format!("{}: {fault}", path.display())));
         }
         self.claims.arch = file.arch.clone();
-        if matches!(file.kind, ImageKind::Sif(_) | ImageKind::Sandbox) {
+        let is_labelled = matches!(file.kind, ImageKind::Sif(_) | ImageKind::Sandbox);
+        if let Some(bench) = bench.filter(|_| is_labelled) {
             match labels(bench.runtime(), path) {
                 Ok(labels) => self.take_labels(&labels),
                 Err(error) => tracing::warn!(%error, "the labels cannot be read"),
