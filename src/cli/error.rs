@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use serde_json::{Value, json};
 
 use crate::client::ClientError;
-use crate::container::{ContainerError, MakeError};
+use crate::container::{ContainerError, MakeError, advice};
 use crate::diagnostic::{Problem, chain, render_chain, render_problems};
 use crate::job::SchedulerKind;
 use crate::protocol::RefusalKind;
@@ -262,16 +262,25 @@ impl From<ContainerError> for Error {
 
 impl From<MakeError> for Error {
     fn from(error: MakeError) -> Self {
-        let kind = match &error {
-            MakeError::Unsafe { .. } => Kind::NotPermitted,
+        let elsewhere =
+            "the settings `images.build_dir` and `images.dir` name other places for unpacking and for images";
+        let (kind, hint) = match &error {
+            MakeError::Unsafe { .. } => (
+                Kind::NotPermitted,
+                Some(
+                    "make images as an ordinary user, or name directories of root's with `images.dir` and `images.build_dir`",
+                ),
+            ),
             MakeError::Write { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                Kind::NotPermitted
+                (Kind::NotPermitted, Some(elsewhere))
             }
-            MakeError::Failed { .. } => Kind::Unreachable,
-            MakeError::Interrupted { .. } => Kind::TryAgain,
-            _ => Kind::CannotWrite,
+            MakeError::Write { .. } | MakeError::Little { .. } | MakeError::NoSpace { .. } => {
+                (Kind::CannotWrite, Some(elsewhere))
+            }
+            MakeError::Failed { .. } => (Kind::Unreachable, advice(error.words())),
+            MakeError::Interrupted { .. } => (Kind::TryAgain, None),
         };
-        hinted(kind, error, None)
+        hinted(kind, error, hint)
     }
 }
 

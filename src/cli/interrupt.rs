@@ -1,4 +1,5 @@
-//! Ctrl-C while a command waits for runs: they go on, and the user must be told so.
+//! Ctrl-C while a command waits for runs: they go on, and the user must be told so. While it makes an image: what is
+//! half made must go away.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,6 +23,19 @@ impl Interrupt {
         // SAFETY: the handler only stores to an atomic, which is async-signal-safe (`signal-safety(7)`).
         let _ = unsafe { sigaction(Signal::SIGINT, &action) };
         Self
+    }
+
+    /// Takes SIGTERM over too: for what must clear up before it ends.
+    pub(crate) fn take_all() -> Self {
+        let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART, SigSet::empty());
+        // SAFETY: as above.
+        let _ = unsafe { sigaction(Signal::SIGTERM, &action) };
+        Self::take()
+    }
+
+    /// Says whether it came, and goes on to say so.
+    pub(crate) fn is_here(&self) -> bool {
+        CAME.load(Ordering::Relaxed)
     }
 
     /// Says whether it came.

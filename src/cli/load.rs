@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{AccessFlags, access};
 
 use super::args::JobFile;
+use super::auto_build;
 use super::depends;
 use super::error::{Error, Kind};
 use super::images;
+use super::making::{self, Order};
 use super::schedulers;
 use super::session::Session;
 use super::site::{self, Known};
@@ -29,6 +31,8 @@ pub(crate) struct Job {
     pub(crate) python: Option<EnvFacts>,
     /// The site that the job was held against.
     pub(crate) site: Option<Known>,
+    /// The image that has to be built before it runs.
+    pub(crate) to_build: Option<Order>,
 }
 
 /// Whether the job is held against the site.
@@ -72,19 +76,20 @@ impl Job {
             facts.targets = targets.map_err(|faults| source.error(faults.kind, faults.problems))?;
         }
         let against = if args.no_check { Against::Nothing } else { against };
-        let (tried, site) = resolved(session, &spec, facts, against);
+        let (mut tried, mut site) = resolved(session, &spec, facts.clone(), against);
+        let mut to_build = None;
+        if let Ok(Plan { no_image: Some(none), image: None, .. }) = &tried {
+            let order = auto_build::order(session, none)?;
+            facts.images.built = Some((order.entry.name.clone(), making::file_of(&order.entry)?));
+            (tried, site) = resolved(session, &spec, facts, against);
+            to_build = Some(order);
+        }
         match (tried, site) {
-            (Ok(Plan { no_image: Some(none), image: None, .. }), _) => {
-                let error = Error::new(Kind::Missing, format!("no image can be taken: {}", none.why));
-                Err(error.hinted(
-                    "`dlrun plan --json` without `image.build` tells why; `dlrun image build` builds one",
-                ))
-            }
             (Ok(mut plan), site) => {
                 plan.warnings.extend(source.warnings());
                 // Where the command runs in a container, none is made.
                 let python = python.filter(|_| plan.python_env.is_some());
-                Ok(Self { plan, python, site })
+                Ok(Self { plan, python, site, to_build })
             }
             (Err(faults), None) => Err(source.error(Kind::JobFile, faults)),
             (Err(faults), Some(site)) => Err(source.error(Kind::JobFile, faults).hinted(format!(

@@ -1,7 +1,9 @@
 //! The `dlrun` command: arguments in, text or JSON and an exit code out. One file per verb in `commands`.
 
 mod args;
+mod auto_build;
 mod bars;
+mod build_job;
 mod commands;
 mod contained;
 mod depends;
@@ -12,10 +14,12 @@ mod follow;
 mod images;
 mod interrupt;
 mod load;
+mod making;
 mod outcome;
 mod output;
 mod outputs;
 mod progress;
+mod recipes;
 mod refusal;
 mod schedulers;
 mod series;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -20,18 +20,37 @@ pub(crate) struct Display {
     output: Output,
     bar: Option<ProgressBar>,
     last: String,
+    start: Instant,
+    /// The step of an image that is made now.
+    pub(crate) phase: Option<&'static str>,
 }
 
 impl Display {
     pub(crate) fn new(output: Output) -> Self {
+        Self::with_template(output, "{spinner} {wide_msg}")
+    }
+
+    /// With the time that has passed, for what takes minutes.
+    pub(crate) fn timed(output: Output) -> Self {
+        Self::with_template(output, "{spinner} {elapsed} {wide_msg}")
+    }
+
+    fn with_template(output: Output, template: &str) -> Self {
         let bar = output.lively.then(|| {
             let bar = ProgressBar::new_spinner();
-            let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+            let style = ProgressStyle::with_template(template);
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Self { output, bar, last: String::new() }
+        Self { output, bar, last: String::new(), start: Instant::now(), phase: None }
+    }
+
+    /// ` (3min 20s)`: for lines that stay, where no clock is shown.
+    pub(crate) fn passed(&self) -> String {
+        let seconds = self.start.elapsed().as_secs();
+        let shown = self.bar.is_none() && seconds > 0;
+        if shown { format!(" (after {})", display_seconds(seconds as f64)) } else { String::new() }
     }
 
     /// True on a terminal.

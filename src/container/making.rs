@@ -287,11 +287,12 @@ impl Making {
         Err(MakeError::Failed { what, log: self.log_path.clone(), source })
     }
 
-    /// Lets the image appear, whole and on the disk.
+    /// Lets the image appear, whole and on the disk. Others wait on until this is dropped: what belongs to the image is written
+    /// before that.
     ///
     /// # Errors
     /// `Write`.
-    pub fn publish(self) -> Result<(), MakeError> {
+    pub fn publish(&mut self) -> Result<(), MakeError> {
         let put = || -> io::Result<()> {
             if self.shared {
                 fs::set_permissions(&self.part, fs::Permissions::from_mode(0o755))?;
@@ -476,6 +477,7 @@ mod tests {
         shell(&mut making, "ls -d \"$APPTAINER_TMPDIR\" && echo image > $PART", &|| false).expect("it works");
         assert!(!lab.image().exists() && lab.unpacked() == 1);
         making.publish().expect("it can be renamed");
+        drop(making);
         assert_eq!(fs::read_to_string(lab.image()).expect("there"), "image\n");
         assert_eq!(lab.names(), ["x-1.0.log", "x-1.0.sif", "x-1.0.sif.lock"]);
         assert_eq!(lab.unpacked(), 0);
@@ -531,7 +533,7 @@ mod tests {
     #[test]
     fn the_second_of_two_waits_and_finds_it_made() {
         let lab = Lab::new();
-        let first = lab.ours();
+        let mut first = lab.ours();
         let image = lab.image();
         std::thread::scope(|scope| {
             let second = scope.spawn(|| lab.begin());
@@ -539,6 +541,7 @@ mod tests {
             assert!(!second.is_finished());
             fs::write(first.part(), "image").expect("ours");
             first.publish().expect("it can be renamed");
+            drop(first);
             assert!(matches!(second.join().expect("no panic"), Ok(Begun::Made)));
         });
         // An image that was there before is no reason: whoever asks wants another.

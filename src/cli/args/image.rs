@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueHint};
 
+use super::make::{ImageBuild, ImagePull};
 use crate::catalogue::Accelerator;
 use crate::job::Provenance;
 use crate::units::Walltime;
@@ -25,6 +26,10 @@ pub(crate) enum ImageVerb {
     /// Add an image to the catalogue
     #[command(long_about = ADD)]
     Add(Box<ImageAdd>),
+    /// Fetch or convert an image, check it, and add it to the catalogue
+    Pull(Box<ImagePull>),
+    /// Build an image from its recipe, check it, and add it to the catalogue
+    Build(Box<ImageBuild>),
 }
 
 impl ImageVerb {
@@ -35,6 +40,8 @@ impl ImageVerb {
             Self::Show(_) => "image show",
             Self::Check(_) => "image check",
             Self::Add(_) => "image add",
+            Self::Pull(_) => "image pull",
+            Self::Build(_) => "image build",
         }
     }
 }

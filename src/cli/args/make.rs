@@ -18,8 +18,19 @@ the phases and the last line are shown; the whole log is kept beside the image. 
 #[command(long_about = BUILD)]
 pub(crate) struct ImageBuild {
     /// tensorflow, pytorch, keras, mxnet or jax
-    #[arg(value_name = "FRAMEWORK")]
+    #[arg(
+        value_name = "FRAMEWORK",
+        default_value = "",
+        hide_default_value = true,
+        required_unless_present = "order"
+    )]
     pub(crate) framework: String,
+    /// What is built, as `--submit` wrote it
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) order: Option<PathBuf>,
+    /// Where relative paths of its definition file start
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub(crate) from_dir: Option<PathBuf>,
     /// The framework's version
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,

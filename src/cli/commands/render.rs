@@ -20,6 +20,10 @@ pub(crate) fn run(session: &Session, args: &Render) -> Result<u8, Error> {
     } else if job.python.as_ref().is_some_and(|python| !python.ready) {
         session.output.warning("the Python environment is not made yet: `dlrun render --prepare` makes it");
     }
+    if let Some(order) = &job.to_build {
+        let name = &order.entry.name;
+        session.output.warning(&format!("the image {name} is not built yet: `dlrun submit` builds it first"));
+    }
     let script = script::render(&job.plan);
     session.output.result("render", &json!({ "script": script }), &script)?;
     Ok(0)

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::wait::{self, Watched};
 use crate::cli::args::{Submit, WaitHow};
+use crate::cli::auto_build;
 use crate::cli::error::{Error, Kind};
 use crate::cli::load::{Against, Job};
 use crate::cli::outcome::{code_of_state, own_code};
@@ -26,16 +27,11 @@ use crate::store::{Store, StoreError};
 
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
-    let job = Job::load(session, &args.job, Against::Site)?;
+    let mut job = Job::load(session, &args.job, Against::Site)?;
     tell_plan(session, &job.plan);
     prepare(session, &job)?;
-    let script = script::render(&job.plan);
-    let state = session.state()?;
-    if let Some(site) = &job.site {
-        site.keep(session);
-    }
-    let (record, run) = hand_over(session, &state, &job, &script)?;
-    index(session, &state, &record);
+    auto_build::before(session, &mut job)?;
+    let (record, run) = hand_over_noted(session, &job)?;
     let Some(how) = args.wait else {
         tell_submitted(session, &record, &run)?;
         return Ok(0);
@@ -53,6 +49,18 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
         WaitHow::State => code_of_state(tracked.status.state),
         WaitHow::Passthrough => own_code(&tracked.status),
     })
+}
+
+/// Hands a job over and takes it into the index.
+pub(crate) fn hand_over_noted(session: &Session, job: &Job) -> Result<(RunRecord, RunDir), Error> {
+    let script = script::render(&job.plan);
+    let state = session.state()?;
+    if let Some(site) = &job.site {
+        site.keep(session);
+    }
+    let (record, run) = hand_over(session, &state, job, &script)?;
+    index(session, &state, &record);
+    Ok((record, run))
 }
 
 /// The choices that a user must not miss, before anything is queued.

@@ -1,8 +1,11 @@
 //! `dlrun image`: the images that jobs run in. One file per verb.
 
 mod add;
+mod build;
+mod build_job;
 mod check;
 mod list;
+mod pull;
 mod show;
 
 use crate::catalogue::{Accelerator, Catalogue, Entry};
@@ -10,6 +13,7 @@ use crate::cli::args::{ImageArgs, ImageVerb};
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::config::Owner;
+pub(crate) use build::{of_recipe, written};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageArgs) -> Result<u8, Error> {
@@ -18,6 +22,11 @@ pub(crate) fn run(session: &Session, args: &ImageArgs) -> Result<u8, Error> {
         ImageVerb::Show(args) => show::run(session, args),
         ImageVerb::Check(args) => check::run(session, args),
         ImageVerb::Add(args) => add::run(session, args),
+        ImageVerb::Pull(args) => pull::run(session, args),
+        ImageVerb::Build(args) => build::run(session, args),
+        ImageVerb::List(_) | ImageVerb::Show(_) | ImageVerb::Check(_) | ImageVerb::Add(_) => {
+            Err(Error::new(Kind::Internal, format!("`dlrun {}` is not made yet", args.verb.name())))
+        }
     }
 }
 

@@ -1,0 +1,105 @@
+//! `image.build = "auto"`: the image that a job wants and nobody has is built before the run.
+
+use std::fs;
+
+use super::build_job::{self, Resources};
+use super::commands::image::{of_recipe, written};
+use super::error::{Error, Kind};
+use super::load::Job;
+use super::making::{Order, make};
+use super::session::Session;
+use super::track::Tracker;
+use crate::catalogue::{Accelerator, Device, Processor, Wanted};
+use crate::config::Owner;
+use crate::job::{DependencyKind, JobId, RunId, SchedulerKind};
+use crate::plan::{NoImage, PlannedDependency};
+use crate::recipe::Target;
+use crate::units::Walltime;
+
+/// What has to be built where no image fits. Nothing is written: a plan tells it too.
+pub(super) fn order(session: &Session, none: &NoImage) -> Result<Order, Error> {
+    let definition = written(&target(&none.wanted), &session.recipes()?)?;
+    of_recipe(session, &definition, None, Owner::User)
+}
+
+/// A job's wishes as a recipe hears them.
+fn target(wanted: &Wanted) -> Target {
+    let accelerator = match &wanted.device {
+        Device::Cpu => Accelerator::None,
+        // Of GPUs that nobody describes most are NVIDIA's.
+        Device::Gpu { maker: Accelerator::None, .. } => Accelerator::Nvidia,
+        Device::Gpu { maker, .. } => *maker,
+    };
+    let microarch = match &wanted.processor {
+        Processor::Named(name, _) => Some(name.clone()),
+        Processor::Here(_) | Processor::Unknown => None,
+    };
+    let arch =
+        wanted.arch.as_ref().map_or_else(|| std::env::consts::ARCH.to_owned(), |(arch, _)| arch.clone());
+    Target {
+        version: wanted.version.clone(),
+        provenance: wanted.provenance,
+        compiler: wanted.compiler.clone(),
+        accelerator,
+        microarch,
+        ..Target::new(&wanted.framework, &arch)
+    }
+}
+
+/// Builds the image of a job that is handed over: here for a job on this machine, else as a job that this one waits for.
+pub(super) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
+    let Some(order) = job.to_build.take() else { return Ok(()) };
+    if job.plan.scheduler == SchedulerKind::Local {
+        make(session, &order)?;
+        return Ok(());
+    }
+    let (run_id, job_id) = match running(session, &order, job.plan.scheduler)? {
+        Some(known) => known,
+        None => hand_over(session, &order, job)?,
+    };
+    let short = &run_id.as_str()[..6];
+    let scheduler = job.plan.scheduler.as_str();
+    session.output.note(&format!(
+        "image: {} is built by run {short} ({scheduler} job {job_id}); this run waits for it, and does not start if it fails",
+        order.entry.name
+    ));
+    let depends = PlannedDependency { kind: DependencyKind::AfterOk, job_ids: vec![job_id] };
+    job.plan.resources.depends.push(depends);
+    Ok(())
+}
+
+fn hand_over(session: &Session, order: &Order, job: &Job) -> Result<(RunId, JobId), Error> {
+    let wanted = &job.plan.resources;
+    let resources = Resources {
+        // A queue of GPUs may not take jobs without one; the site's default takes any.
+        queue: wanted.queue.clone().filter(|_| wanted.gpus_per_node.is_none()),
+        account: wanted.account.clone(),
+        walltime: None::<Walltime>,
+        cpus: None,
+        memory: None,
+    };
+    let (record, _) = build_job::submit(session, order, &resources, Some(job.plan.scheduler))?;
+    let job_id = record.job_id.ok_or_else(|| Error::new(Kind::Internal, "the build has no job id"))?;
+    Ok((record.run_id, job_id))
+}
+
+/// The build of the same image that was handed over before and is not over.
+fn running(
+    session: &Session,
+    order: &Order,
+    scheduler: SchedulerKind,
+) -> Result<Option<(RunId, JobId)>, Error> {
+    let file = session.state()?.path().join("image-builds").join(format!("{}.run", order.entry.name));
+    let Ok(text) = fs::read_to_string(file) else { return Ok(None) };
+    let Ok(run_id) = text.trim().parse::<RunId>() else { return Ok(None) };
+    let mut tracker = Tracker::open(session)?;
+    if tracker.state.run(&run_id).is_err() {
+        return Ok(None);
+    }
+    let seen = tracker.refresh(std::slice::from_ref(&run_id), false)?.into_iter().next();
+    Ok(seen.and_then(|seen| {
+        let goes_on = !seen.status.state.is_final() && seen.status.state != crate::job::JobState::Unknown;
+        let job_id = seen.record.job_id.filter(|_| goes_on && seen.record.scheduler == scheduler)?;
+        Some((run_id, job_id))
+    }))
+}

@@ -1,0 +1,40 @@
+//! `dlrun image build --submit`: the build as a job of the scheduler.
+
+use serde_json::json;
+
+use crate::cli::args::ImageBuild;
+use crate::cli::build_job::{Resources, submit};
+use crate::cli::error::Error;
+use crate::cli::making::{Order, log_of};
+use crate::cli::session::Session;
+
+/// Hands the build over; the job runs `dlrun image build` on a node.
+pub(super) fn run(session: &Session, args: &ImageBuild, order: &Order) -> Result<u8, Error> {
+    let resources = Resources {
+        queue: args.queue.clone(),
+        account: args.account.clone(),
+        walltime: args.walltime,
+        cpus: args.cpus,
+        memory: args.memory,
+    };
+    let (record, run) = submit(session, order, &resources, None)?;
+    let (name, place) = (&order.entry.name, &order.entry.place);
+    let value = json!({
+        "name": name,
+        "image": place.to_string(),
+        "run_id": record.run_id,
+        "job_id": record.job_id,
+        "scheduler": record.scheduler,
+        "output": record.output,
+        "records": run.path(),
+        "log": log_of(order)?,
+    });
+    let id = &record.run_id.as_str()[..6];
+    let job = record.job_id.as_ref().map(|job| format!(" job {job}")).unwrap_or_default();
+    let text = format!(
+        "{name} is built by run {id} ({}{job}), as {place}\nfollow it with: dlrun logs -f {id}\n",
+        record.scheduler.as_str()
+    );
+    session.output.result("image build", &value, &text)?;
+    Ok(0)
+}

@@ -1,0 +1,72 @@
+//! `dlrun image pull`: an image of a registry, the web or an archive becomes a file of the catalogue.
+
+use super::build::{arch, checked};
+use crate::catalogue::{Accelerator, Entry, Place};
+use crate::cli::args::ImagePull;
+use crate::cli::error::{Error, Kind};
+use crate::cli::making::{Order, Origins, make};
+use crate::cli::session::Session;
+use crate::config::{Origin, Owner};
+use crate::container::{PullSource, pulled_name};
+
+/// Runs the verb.
+pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
+    let usage = |why: String| Error::new(Kind::Usage, why);
+    let source = PullSource::parse(&args.uri, &std::env::current_dir()?).map_err(usage)?;
+    let wanted = args.claims.digest.as_deref().map(digest).transpose()?;
+    // A registry gives what has this digest, and nothing else; of other sources the file is looked at.
+    let (source, digest) = match wanted.as_deref().map(|digest| (source.by_digest(digest), digest)) {
+        Some((Some(exact), _)) => (exact, None),
+        Some((None, digest)) if matches!(source, PullSource::Local { .. }) => {
+            let message = "an archive is converted, and what comes of it has another digest each time";
+            return Err(usage(message.to_owned()).hinted(format!("hold the archive itself against {digest}")));
+        }
+        Some((None, digest)) => (source, Some(digest.to_owned())),
+        None => (source, None),
+    };
+    let owner = if args.site { Owner::Site } else { Owner::User };
+    let uri = source.uri();
+    let name = args.name.clone().unwrap_or_else(|| pulled_name(&uri));
+    let order = Order {
+        entry: entry(session, args, checked(&name)?, &uri, owner)?,
+        origins: Origins::Pull { source, digest },
+        force: args.force,
+    };
+    let made = make(session, &order)?;
+    session.output.result("image pull", &made.to_json(), &made.to_text("pulled"))?;
+    Ok(0)
+}
+
+/// As the options describe it. The file's name is the URI's, so that a job that names the URI finds it.
+fn entry(session: &Session, args: &ImagePull, name: &str, uri: &str, owner: Owner) -> Result<Entry, Error> {
+    let claims = &args.claims;
+    let (Some(framework), Some(version)) = (&claims.framework, &claims.version) else {
+        let message = "what the image is must be said: `--framework` and `--version`";
+        return Err(Error::new(Kind::Usage, message));
+    };
+    let place = Place::Path(session.image_file(&pulled_name(uri), owner)?);
+    Ok(Entry {
+        provenance: claims.provenance,
+        arch: arch().to_owned(),
+        microarch: claims.microarch.clone(),
+        accelerator: claims.gpu.unwrap_or(Accelerator::None),
+        cuda: claims.cuda.clone(),
+        rocm: claims.rocm.clone(),
+        compilers: claims.compilers.clone(),
+        mpi: claims.mpi.clone(),
+        needs_fakeroot: claims.needs_fakeroot,
+        recipe: Some(uri.to_owned()),
+        ..Entry::new(name, place, &framework.to_lowercase(), version, owner, Origin::Default)
+    })
+}
+
+fn digest(text: &str) -> Result<String, Error> {
+    let digits = text.strip_prefix("sha256:").unwrap_or_default();
+    if digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return Ok(text.to_owned());
+    }
+    Err(Error::new(
+        Kind::Usage,
+        format!("`--digest`: {text:?} is not `sha256:` and 64 digits of 0-9 and a-f"),
+    ))
+}

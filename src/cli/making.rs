@@ -1,0 +1,377 @@
+//! An image from a definition or from a URI: built or pulled, looked at, and taken into the catalogue.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::error::{Error, Kind};
+use super::interrupt::Interrupt;
+use super::progress::Display;
+use super::session::Session;
+use crate::catalogue::{Entry, Place, write_entry};
+use crate::config::{Origin, Owner};
+use crate::container::{self, Begun, Build, MakeError, Making, PullSource, Workplace, keep_description};
+use crate::diagnostic::printable;
+use crate::flags::NodeFacts;
+use crate::flags::fakeroot::{Purpose, outcome};
+use crate::lock::Patience;
+use crate::units::{Bytes, display_seconds};
+
+/// A definition file of a user's own is not longer, in bytes.
+pub(crate) const MAX_DEFINITION_BYTES: u64 = 1 << 20;
+
+/// What an image is made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origins {
+    /// A definition file.
+    Definition {
+        /// Its text.
+        text: String,
+        /// Where relative paths in it start; `None`: it has none.
+        dir: Option<PathBuf>,
+        /// About so many bytes are needed for unpacking.
+        room: u64,
+    },
+    /// A URI.
+    Pull {
+        /// What is fetched.
+        source: PullSource,
+        /// What the file must hash to, `sha256:..`.
+        digest: Option<String>,
+    },
+}
+
+/// An image that is wanted.
+#[derive(Debug, Clone)]
+pub(crate) struct Order {
+    /// As it shall be described; its place is the file.
+    pub(crate) entry: Entry,
+    /// Where it comes from.
+    pub(crate) origins: Origins,
+    /// Make it although it is there.
+    pub(crate) force: bool,
+}
+
+/// An image that is there.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) entry: Entry,
+    /// The file that describes it.
+    pub(crate) shelf: PathBuf,
+    pub(crate) log: PathBuf,
+    /// Whether this command made it.
+    pub(crate) is_new: bool,
+    pub(crate) seconds: f64,
+    pub(crate) size: Option<Bytes>,
+}
+
+impl Order {
+    /// With what the user says of an image that is there.
+    pub(crate) fn forced(self, force: bool) -> Self {
+        Self { force, ..self }
+    }
+}
+
+impl Made {
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "name": self.entry.name,
+            "image": self.entry.place.to_string(),
+            "framework": self.entry.framework,
+            "version": self.entry.version,
+            "digest": self.entry.digest,
+            "recipe": self.entry.recipe,
+            "size_bytes": self.size.map(|size| size.0),
+            "seconds": self.is_new.then_some(self.seconds),
+            "made_now": self.is_new,
+            "described_in": self.shelf,
+            "log": self.log,
+        })
+    }
+
+    pub(crate) fn to_text(&self, verb: &str) -> String {
+        let size = self.size.map(|size| format!("{size}, ")).unwrap_or_default();
+        let Entry { name, place, framework, version, .. } = &self.entry;
+        let how = match self.is_new {
+            true => format!("{verb} in {}", display_seconds(self.seconds)),
+            false => "was there already".to_owned(),
+        };
+        format!(
+            "{name} {how}: {framework} {version}, {size}{place}\nit is described in {}; its log is {}\n",
+            self.shelf.display(),
+            self.log.display()
+        )
+    }
+}
+
+impl Session {
+    /// The file of an image of this name. All users see the site's images, so they are in a directory that the site names.
+    pub(crate) fn image_file(&self, name: &str, owner: Owner) -> Result<PathBuf, Error> {
+        if owner == Owner::Site && matches!(self.settings.origin("images.dir"), Origin::Default) {
+            let message = "the setting `images.dir` does not say where images for all users are";
+            return Err(Error::new(Kind::Config, message)
+                .hinted("set `dir` in the table [images] of /etc/dlrun/dlrun.toml"));
+        }
+        Ok(self.settings.image_dir().join(format!("{name}.sif")))
+    }
+
+    /// Where builds unpack.
+    pub(crate) fn unpack_dir(&self) -> PathBuf {
+        let of_environment = || std::env::var_os("TMPDIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let named = self.settings.build_dir().map(Path::to_owned).or_else(of_environment);
+        named.unwrap_or_else(|| PathBuf::from("/tmp"))
+    }
+}
+
+/// Makes the image, unless it is there.
+pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
+    let shelf = shelf_of(session, &order.entry)?;
+    let image = file_of(&order.entry)?;
+    let is_same = is_made_from(&image, &order.origins);
+    if image.exists() && !is_same && !order.force {
+        return Err(from_something_else(&image));
+    }
+    if is_same && shelf.exists() && !order.force {
+        return found(session, order, shelf);
+    }
+    let node = container::node_facts(session.settings.container_runtime(), false)?;
+    let options = options(session, order, &node)?;
+    let mut display = Display::timed(session.output);
+    let place =
+        Workplace { image: &image, unpack: &session.unpack_dir(), shared: order.entry.owner == Owner::Site };
+    let begun = container::begin(&place, Patience::USUAL, &mut |news| {
+        display.image(&order.entry.name, &news);
+    })?;
+    let mut making = match begun {
+        Begun::Ours(making) => making,
+        Begun::Made => return found(session, order, shelf),
+    };
+    let interrupt = Interrupt::take_all();
+    let start = Instant::now();
+    // Of a making that was killed between the two the image is whole, and only its description is missing.
+    let is_new = order.force || !is_same;
+    let mut work = Work { session, order, node: &node, interrupt: &interrupt, display: &mut display };
+    let entry = if is_new { work.fetch(&mut making, &options)? } else { work.describe(&image)? };
+    if is_new {
+        making.publish()?;
+        keep_origins(&image, &order.origins)?;
+    }
+    let dir = shelf.parent().unwrap_or(Path::new("/")).to_owned();
+    keep_description(&dir, &format!("{}.toml", entry.name), &write_entry(&entry), place.shared)?;
+    drop(making);
+    let size = size_of(&image);
+    let log = container::log_of(&image);
+    Ok(Made { entry, shelf, log, is_new, seconds: start.elapsed().as_secs_f64(), size })
+}
+
+/// One making, with whom it talks to.
+struct Work<'a> {
+    session: &'a Session,
+    order: &'a Order,
+    node: &'a NodeFacts,
+    interrupt: &'a Interrupt,
+    display: &'a mut Display,
+}
+
+impl Work<'_> {
+    /// Builds or pulls into the hidden file, and looks at what came of it.
+    fn fetch(&mut self, making: &mut Making, options: &[String]) -> Result<Entry, Error> {
+        let name = self.order.entry.name.clone();
+        let product = self.node.runtime.map(|runtime| runtime.product);
+        let stop = || self.interrupt.is_here();
+        let display = &mut *self.display;
+        let mut progress = |news: container::Progress<'_>| display.image(&name, &news);
+        match &self.order.origins {
+            Origins::Definition { text, dir, room } => {
+                making.require_room(*room)?;
+                let build = Build {
+                    name: &name,
+                    definition: text,
+                    dir: dir.as_deref(),
+                    runtime: &self.node.command,
+                    product,
+                    options,
+                };
+                container::build(making, &build, &stop, &mut progress)?;
+            }
+            Origins::Pull { source, .. } => {
+                making.require_room(0)?;
+                container::pull(making, source, &self.node.command, product, &stop, &mut progress)?;
+            }
+        }
+        self.describe(making.part())
+    }
+
+    /// What the file is, as the catalogue shall say it.
+    fn describe(&mut self, file: &Path) -> Result<Entry, Error> {
+        let mut entry = self.order.entry.clone();
+        let name = &self.order.entry.name;
+        let mut told = None;
+        let digest = container::digest(file, &mut |done, total| {
+            let percent = (done * 100).checked_div(total).unwrap_or(100);
+            if told != Some(percent) {
+                told = Some(percent);
+                self.display.now(&format!("{name}: reading it for its digest, {percent} %"), false);
+            }
+        })?;
+        if self.interrupt.is_here() {
+            return Err(MakeError::Interrupted { what: format!("the making of {name}") }.into());
+        }
+        if let Origins::Pull { digest: Some(wanted), .. } = &self.order.origins
+            && *wanted != digest
+        {
+            let message = format!("what was pulled is {digest}, and not {wanted}");
+            return Err(Error::new(Kind::JobFile, message).hinted("it is not kept"));
+        }
+        entry.digest = Some(digest);
+        tracing::debug!(state_dir = %self.session.settings.state_dir().display(), name, "described");
+        Ok(entry)
+    }
+}
+
+/// An image that was there, or that another dlrun made meanwhile.
+fn found(session: &Session, order: &Order, shelf: PathBuf) -> Result<Made, Error> {
+    let image = file_of(&order.entry)?;
+    if !is_made_from(&image, &order.origins) {
+        return Err(from_something_else(&image));
+    }
+    let known = session.catalogue()?.get(&order.entry.name).cloned();
+    let entry = known.unwrap_or_else(|| order.entry.clone());
+    let (size, log) = (size_of(&image), container::log_of(&image));
+    Ok(Made { entry, shelf, log, is_new: false, seconds: 0.0, size })
+}
+
+/// The file that will describe the image. That another file describes one of that name is told before hours go into it.
+fn shelf_of(session: &Session, entry: &Entry) -> Result<PathBuf, Error> {
+    let dirs = Session::catalogue_dirs();
+    let dir = match entry.owner {
+        Owner::Site => Some(dirs.site),
+        Owner::User => dirs.user,
+    };
+    let dir = dir.ok_or_else(|| {
+        Error::new(Kind::Config, "there is no place for your descriptions of images").hinted("set HOME")
+    })?;
+    let shelf = dir.join(format!("{}.toml", entry.name));
+    let catalogue = session.catalogue()?;
+    let others = catalogue.entries.iter().chain(&catalogue.overridden);
+    let same = others.filter(|known| known.name == entry.name && known.owner == entry.owner);
+    for known in same {
+        if !matches!(&known.origin, Origin::File { path, .. } if *path == shelf) {
+            let message = format!("there is an image {} already, described in {}", entry.name, known.origin);
+            return Err(Error::new(Kind::CannotWrite, message).hinted("`--name` gives this one another name"));
+        }
+    }
+    Ok(shelf)
+}
+
+/// Where all that is said in making it is kept.
+pub(crate) fn log_of(order: &Order) -> Result<PathBuf, Error> {
+    Ok(container::log_of(&file_of(&order.entry)?))
+}
+
+fn from_something_else(image: &Path) -> Error {
+    let message = format!("{} is there, and it was made from something else", image.display());
+    Error::new(Kind::CannotWrite, message)
+        .hinted("`--force` takes its place; `--name` gives this one another name")
+}
+
+/// The file that an order makes.
+pub(super) fn file_of(entry: &Entry) -> Result<PathBuf, Error> {
+    match &entry.place {
+        Place::Path(path) => Ok(path.clone()),
+        Place::Uri(uri) => Err(Error::new(Kind::Internal, format!("{uri} is no file"))),
+    }
+}
+
+/// The runtime's options for a build, with what they mean; nothing for a pull.
+fn options(session: &Session, order: &Order, node: &NodeFacts) -> Result<Vec<String>, Error> {
+    let Origins::Definition { text, .. } = &order.origins else { return Ok(Vec::new()) };
+    let base_is_sandbox = base_of(text).is_some_and(|base| Path::new(base).is_dir());
+    match outcome(node, Purpose::Build, base_is_sandbox) {
+        Ok(means) => {
+            let name = &order.entry.name;
+            let flags: Vec<String> = means.flags().iter().map(|flag| (*flag).to_owned()).collect();
+            let given = if flags.is_empty() { String::new() } else { format!("`{}`, ", flags.join(" ")) };
+            session.output.note(&format!("{name}: built by {} ({given}{})", node.command, means.describe()));
+            Ok(flags)
+        }
+        Err(unusable) => {
+            let message =
+                format!("`--fakeroot`, by which users build images, does not work here: {}", unusable.why);
+            Err(Error::new(Kind::NotPermitted, message)
+                .hinted(unusable.remedy)
+                .hinted("`--submit` builds on a node, where it may work"))
+        }
+    }
+}
+
+/// What the definition's `From:` says.
+fn base_of(definition: &str) -> Option<&str> {
+    let value = |line: &'static str| move |text: &&str| text.len() > line.len();
+    definition.lines().filter(value("From:")).find_map(|line| {
+        let (key, base) = line.split_once(':')?;
+        key.trim().eq_ignore_ascii_case("from").then(|| base.trim())
+    })
+}
+
+/// Where what an image was made from is kept.
+fn origins_of(image: &Path, origins: &Origins) -> PathBuf {
+    image.with_extension(match origins {
+        Origins::Definition { .. } => "def",
+        Origins::Pull { .. } => "uri",
+    })
+}
+
+fn text_of(origins: &Origins) -> String {
+    match origins {
+        Origins::Definition { text, .. } => text.clone(),
+        Origins::Pull { source, .. } => format!("{}\n", source.uri()),
+    }
+}
+
+/// Says whether an image is there that was made from just this.
+fn is_made_from(image: &Path, origins: &Origins) -> bool {
+    let read = |path: &Path| {
+        let is_small = fs::symlink_metadata(path)
+            .is_ok_and(|found| found.is_file() && found.len() <= MAX_DEFINITION_BYTES);
+        is_small.then(|| fs::read_to_string(path).ok()).flatten()
+    };
+    image.exists() && read(&origins_of(image, origins)).is_some_and(|text| text == text_of(origins))
+}
+
+/// Written after the image: while it is another's, the image is not taken for one that was made from it.
+fn keep_origins(image: &Path, origins: &Origins) -> Result<(), Error> {
+    let path = origins_of(image, origins);
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    keep_description(dir, &name, &text_of(origins), false)?;
+    Ok(())
+}
+
+fn size_of(image: &Path) -> Option<Bytes> {
+    fs::metadata(image).ok().filter(fs::Metadata::is_file).map(|found| Bytes(found.len()))
+}
+
+impl Display {
+    /// Progress of an image.
+    pub(crate) fn image(&mut self, name: &str, progress: &container::Progress<'_>) {
+        match progress {
+            container::Progress::Waiting(Some(owner)) => {
+                let text = format!("{name}: another dlrun makes it (pid {} on {})", owner.pid, owner.host);
+                self.now(&text, true);
+            }
+            container::Progress::Waiting(None) => self.now(&format!("{name}: another dlrun makes it"), true),
+            container::Progress::Phase(phase) => {
+                let passed = self.passed();
+                self.phase = Some(phase.as_str());
+                self.now(&format!("{name}: {}{passed}", phase.as_str()), true);
+            }
+            container::Progress::Line(line) => {
+                let phase = self.phase.unwrap_or("starting");
+                self.now(&format!("{name}: {phase} | {}", printable(line)), false);
+            }
+        }
+    }
+}
