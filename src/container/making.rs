@@ -273,9 +273,8 @@ impl Making {
         if stop() {
             return Err(MakeError::Interrupted { what });
         }
-        let source = match ran.and_then(|output| output.require_success(&tool.program())) {
-            Ok(_) => return Ok(()),
-            Err(source) => source,
+        let Err(source) = ran.and_then(|output| output.require_success(&tool.program())) else {
+            return Ok(());
         };
         let words = match &source {
             CommandError::Failed { words: Some(words), .. } => words.0.as_str(),

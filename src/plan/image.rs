@@ -67,7 +67,7 @@ impl Resolver<'_> {
         if image.path.is_some() || image.uri.is_some() {
             return self.named_image().ok_or_else(String::new);
         }
-        match self.from_catalogue(scheduler, queue) {
+        match self.of_the_catalogue(scheduler, queue) {
             Found::Container(container) => Ok(*container),
             Found::Nothing(why) => {
                 self.missing_image(&why);
@@ -130,7 +130,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn from_catalogue(&mut self, scheduler: SchedulerKind, queue: Option<&str>) -> Found {
+    fn of_the_catalogue(&mut self, scheduler: SchedulerKind, queue: Option<&str>) -> Found {
         let Some(framework) = self.spec.framework.name.clone() else {
             return Found::Nothing("the job names no image".to_owned());
         };
@@ -152,7 +152,7 @@ impl Resolver<'_> {
         let Some(entry) = winner else {
             let why = none_fits(&choice, &wanted);
             if builds {
-                return self.to_build(NoImage { wanted, why });
+                return self.built_before(NoImage { wanted, why });
             }
             return Found::Nothing(why);
         };
@@ -182,7 +182,7 @@ impl Resolver<'_> {
     }
 
     /// The place of the image that is built, where the caller has found one; else the caller is told what to build.
-    fn to_build(&mut self, no_image: NoImage) -> Found {
+    fn built_before(&mut self, no_image: NoImage) -> Found {
         let Some((name, path)) = &self.facts.images.built else {
             let why = no_image.why.clone();
             self.no_image = Some(no_image);

@@ -3,12 +3,14 @@
 mod image;
 mod make;
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+
 pub(crate) use self::image::{Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageShow, ImageVerb};
 pub(crate) use self::make::{ImageBuild, ImagePull};
 use crate::job::{ArraySpec, SchedulerKind};
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use std::ffi::OsString;
-use std::path::PathBuf;
 
 /// Plans, submits, watches and records neural-network training runs on Slurm, Torque, OpenPBS and single machines.
 #[derive(Debug, Parser)]

@@ -8,12 +8,13 @@ mod list;
 mod pull;
 mod show;
 
+pub(crate) use build::{of_recipe, written};
+
 use crate::catalogue::{Accelerator, Catalogue, Entry};
 use crate::cli::args::{ImageArgs, ImageVerb};
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::config::Owner;
-pub(crate) use build::{of_recipe, written};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageArgs) -> Result<u8, Error> {
@@ -24,9 +25,6 @@ pub(crate) fn run(session: &Session, args: &ImageArgs) -> Result<u8, Error> {
         ImageVerb::Add(args) => add::run(session, args),
         ImageVerb::Pull(args) => pull::run(session, args),
         ImageVerb::Build(args) => build::run(session, args),
-        ImageVerb::List(_) | ImageVerb::Show(_) | ImageVerb::Check(_) | ImageVerb::Add(_) => {
-            Err(Error::new(Kind::Internal, format!("`dlrun {}` is not made yet", args.verb.name())))
-        }
     }
 }
 
