@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use super::session::Session;
-use crate::catalogue::{Catalogue, Entry, Place, fetched};
+use crate::catalogue::{Catalogue, Entry, FileState, Place, fetched};
 use crate::config::Settings;
-use crate::container::{Surroundings, here, look, pulled_path};
-use crate::diagnostic::Problem;
+use crate::container::{Surroundings, here, inspect, look, pulled_path, runs_on};
+use crate::diagnostic::{Problem, chain};
 use crate::job::{Image, JobSpec};
-use crate::plan::ImageFacts;
+use crate::plan::{ImageFacts, Plan};
 
 /// Directories whose content is each node's own.
 const NODE_LOCAL: [&str; 6] = ["/tmp", "/var/tmp", "/dev/shm", "/local", "/localscratch", "/scratch/local"];
@@ -104,4 +104,42 @@ pub(super) fn missing_sources(image: &Image, job_dir: &Path, settings: &Settings
         problems.push(Problem::at(bind.span.clone(), message).hinted(hint));
     }
     problems
+}
+
+/// What is wrong with the image file that the job names, as far as a look at it tells.
+pub(super) fn file_fault(image: &Image, path: Option<&Path>, settings: &Settings) -> Option<Problem> {
+    let (path, named) = (path?, image.path.as_ref()?);
+    let why = fault_of(path, settings)?;
+    let problem = Problem::at(named.span.clone(), format!("`image.path`: {why}"));
+    Some(problem.hinted("`--no-check` submits without a look at it"))
+}
+
+/// Sets the plan's image of the catalogue aside where its file turns out to be unusable; then another may be chosen. Only the
+/// chosen one is looked into: a catalogue may hold thousands.
+pub(super) fn set_aside(facts: &mut ImageFacts, plan: &Plan, settings: &Settings) -> bool {
+    let chosen = plan.candidates.iter().find(|candidate| candidate.chosen);
+    let Some(chosen) = chosen else { return false };
+    let Some(entry) = facts.entries.iter_mut().find(|entry| entry.name == chosen.name) else { return false };
+    let (Place::Path(path), FileState::There { .. }) = (&entry.place, &entry.file) else { return false };
+    let Some(why) = fault_of(path, settings) else { return false };
+    entry.file = FileState::Missing(why);
+    true
+}
+
+/// No image, or one for other processors than any of the site.
+fn fault_of(path: &Path, settings: &Settings) -> Option<String> {
+    let file = match inspect(path) {
+        Ok(file) => file,
+        Err(error) => return Some(chain(&error).join(": ")),
+    };
+    let tables = settings.tables();
+    let of_queues = tables.queues.iter().filter_map(|queue| queue.arch.as_deref());
+    let said: Vec<&str> = of_queues.chain(tables.arch.iter().map(|(arch, _)| &arch[..])).collect();
+    if said.is_empty() {
+        return Some(format!("{}: {}", path.display(), file.arch_fault()?));
+    }
+    let arch = file.arch.as_deref()?;
+    let runs = said.iter().any(|machine| runs_on(arch, machine));
+    (!runs)
+        .then(|| format!("{}: it is made for {arch}, and the nodes are {}", path.display(), said.join(", ")))
 }

@@ -60,6 +60,9 @@ impl Job {
             if !missing.is_empty() {
                 return Err(source.error(Kind::Missing, missing));
             }
+            if let Some(fault) = images::file_fault(&spec.image, place.image.as_deref(), &session.settings) {
+                return Err(source.error(Kind::JobFile, vec![fault]));
+            }
         }
         let python = match &place.requirements {
             Some(path) => {
@@ -77,6 +80,12 @@ impl Job {
         }
         let against = if args.no_check { Against::Nothing } else { against };
         let (mut tried, mut site) = resolved(session, &spec, facts.clone(), against);
+        while !args.no_check
+            && let Ok(plan) = &tried
+            && images::set_aside(&mut facts.images, plan, &session.settings)
+        {
+            (tried, site) = resolved(session, &spec, facts.clone(), against);
+        }
         let mut to_build = None;
         if let Ok(Plan { no_image: Some(none), image: None, .. }) = &tried {
             let order = auto_build::order(session, none)?;

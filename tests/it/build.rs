@@ -235,7 +235,7 @@ fn downloads_check_certificates_and_stay_with_https() {
 fn build_runs_in_the_container_of_the_job() {
     let env = TestEnv::new();
     env.write("source/file", "x\n");
-    env.write("image.sif", "");
+    fs::create_dir_all(env.jobs().join("image.sif/.singularity.d")).expect("a sandbox");
     let runtime = "#!/bin/bash\n[ \"$1\" = exec ] || { echo apptainer version 1.4.5; exit; }\necho \"$APPTAINER_BINDPATH\" >> bound\nprintf '%s\\n' \"$@\" >> calls\nwhile [ \"$1\" != \"${IMAGE}\" ]; do shift; done; shift; exec \"$@\"\n";
     let fake = env.program("apptainer", runtime);
     fs::rename(fake, env.root().join("bin/apptainer")).expect("ours");

@@ -24,9 +24,16 @@ fn configure(env: &TestEnv, text: &str) {
     fs::write(path, text).expect("a file");
 }
 
-/// A description of a file that is there.
+/// A directory that looks like an image.
+fn sandbox(env: &TestEnv, name: &str) -> PathBuf {
+    let dir = env.jobs().join(name);
+    fs::create_dir_all(dir.join(".singularity.d")).expect("a directory");
+    dir
+}
+
+/// A description of an image that is there.
 fn image(env: &TestEnv, name: &str, lines: &str) -> String {
-    let file = env.write(&format!("{name}.sif"), "an image");
+    let file = sandbox(env, &format!("{name}.sif"));
     format!("[[image]]\nname = {name:?}\npath = {file:?}\nframework = \"tensorflow\"\n{lines}\n")
 }
 
@@ -257,7 +264,7 @@ fn aliases_and_mirrors_are_replaced_and_told() {
 fn bind_sources_are_looked_for_where_they_can_be() {
     let env = TestEnv::new();
     configure(&env, "[storage.s]\npath = \"/scratch/users/$USER\"\nclass = \"ssd\"\n");
-    let sif = env.write("x.sif", "an image");
+    let sif = sandbox(&env, "x.sif");
     let binds = |binds: &str| env.job("true", &format!("[image]\npath = {sif:?}\nbind = [{binds}]\n"));
     let check = |file: &Path| env.dlrun(["plan", "--scheduler", "local", "--no-check"]).arg(file).run();
     let plan = |file: &Path| env.dlrun(["plan", "--scheduler", "local"]).arg(file).run();
@@ -272,7 +279,7 @@ fn bind_sources_are_looked_for_where_they_can_be() {
 #[test]
 fn programs_of_a_container_are_not_looked_for_here() {
     let env = TestEnv::new();
-    let sif = env.write("x.sif", "an image");
+    let sif = sandbox(&env, "x.sif");
     let image = format!("[image]\npath = {sif:?}\n");
     for (command, code) in [
         ("[\"nosuchprogram\", \"-v\"]", 0),
@@ -290,7 +297,7 @@ fn programs_of_a_container_are_not_looked_for_here() {
 #[test]
 fn a_script_outside_of_the_working_directory_is_seen_in_the_container() {
     let env = TestEnv::new();
-    let sif = env.write("x.sif", "an image");
+    let sif = sandbox(&env, "x.sif");
     let work = env.jobs().join("work");
     fs::create_dir_all(&work).expect("a directory");
     env.write("train.sh", "true\n");
@@ -301,4 +308,39 @@ fn a_script_outside_of_the_working_directory_is_seen_in_the_container() {
     assert_eq!(bind["read_only"], true, "{bind}");
     let source = PathBuf::from(bind["source"].as_str().expect("text"));
     assert_eq!(source.canonicalize().expect("it is there"), env.jobs());
+}
+
+#[test]
+fn a_file_that_is_no_image_is_refused_at_its_line_or_passed_over() {
+    let env = TestEnv::new();
+    let text = env.write("text.sif", "an image, they said");
+    let file = env.job("true", &format!("[image]\npath = {text:?}\n"));
+    let _ = env
+        .dlrun(["plan", "--scheduler", "local"])
+        .arg(&file)
+        .run()
+        .code(65)
+        .warns("`image.path`: ")
+        .warns("it is text")
+        .warns("job.toml:4:");
+    let _ = env.dlrun(["plan", "--scheduler", "local", "--no-check"]).arg(&file).run().code(0);
+    // Of the catalogue the next is taken.
+    let broken = format!(
+        "[[image]]\nname = \"a\"\npath = {text:?}\nframework = \"tensorflow\"\nversion = \"2.1\"\nprovenance = \"source\"\n"
+    );
+    shelf(&env, "a.toml", &format!("{broken}{}", image(&env, "b", "version = \"2.1\"")));
+    let file = env.job("true", WANTS);
+    let done = env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(0);
+    let _ = done.says("b.sif").says("not image a: ").says("it is text");
+}
+
+#[test]
+fn the_image_whose_file_a_job_names_lends_it_its_name() {
+    let env = TestEnv::new();
+    let text = image(&env, "named", "version = \"2.1\"\nneeds_fakeroot = true");
+    shelf(&env, "a.toml", &text);
+    let file = env.job("true", "[image]\npath = \"named.sif\"\n");
+    let plan = env.dlrun(["plan", "--json", "--scheduler", "local"]).arg(&file).run().code(0).result();
+    let image = &plan["plan"]["image"];
+    assert_eq!((&image["name"], &image["fakeroot"]), (&"named".into(), &true.into()), "{image}");
 }
