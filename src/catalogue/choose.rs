@@ -464,8 +464,8 @@ mod tests {
             let first = told(&entries);
             prop_assert_eq!(first.1.len(), entries.len());
             let length = entries.len();
-            for at in 0..length {
-                entries.swap(at, shuffles[at].index(length));
+            for (at, other) in shuffles.iter().take(length).enumerate() {
+                entries.swap(at, other.index(length));
             }
             prop_assert_eq!(told(&entries), first);
         }

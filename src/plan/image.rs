@@ -45,14 +45,6 @@ pub struct NoImage {
     pub why: String,
 }
 
-/// What the catalogue gives.
-enum Found {
-    /// A container.
-    Container(Box<Container>),
-    /// None, and why; nobody asked for one.
-    Nothing(String),
-}
-
 impl Resolver<'_> {
     /// The container; `Err` with why there is none.
     pub(super) fn image(
@@ -67,13 +59,11 @@ impl Resolver<'_> {
         if image.path.is_some() || image.uri.is_some() {
             return self.named_image().ok_or_else(String::new);
         }
-        match self.of_the_catalogue(scheduler, queue) {
-            Found::Container(container) => Ok(*container),
-            Found::Nothing(why) => {
-                self.missing_image(&why);
-                Err(why)
-            }
+        let found = self.best_of_catalogue(scheduler, queue);
+        if let Err(why) = &found {
+            self.missing_image(why);
         }
+        found
     }
 
     fn named_image(&mut self) -> Option<Container> {
@@ -130,21 +120,20 @@ impl Resolver<'_> {
         })
     }
 
-    fn of_the_catalogue(&mut self, scheduler: SchedulerKind, queue: Option<&str>) -> Found {
+    fn best_of_catalogue(
+        &mut self,
+        scheduler: SchedulerKind,
+        queue: Option<&str>,
+    ) -> Result<Container, String> {
         let Some(framework) = self.spec.framework.name.clone() else {
-            return Found::Nothing("the job names no image".to_owned());
+            return Err("the job names no image".to_owned());
         };
         let facts = self.facts;
         let builds = self.spec.image.build == BuildMode::Auto;
         if facts.images.entries.is_empty() && !builds {
-            return Found::Nothing(format!(
-                "the job names no image, and the catalogue knows none of {framework}"
-            ));
+            return Err(format!("the job names no image, and the catalogue knows none of {framework}"));
         }
-        let wanted = match self.wanted(framework, scheduler, queue) {
-            Ok(wanted) => wanted,
-            Err(why) => return Found::Nothing(why),
-        };
+        let wanted = self.wanted(framework, scheduler, queue)?;
         // The model's word joins here.
         let choice = choose(&facts.images.entries, &wanted, &|_| None);
         self.candidates = candidates(&facts.images.entries, &choice);
@@ -152,15 +141,15 @@ impl Resolver<'_> {
         let Some(entry) = winner else {
             let why = none_fits(&choice, &wanted);
             if builds {
-                return self.built_before(NoImage { wanted, why });
+                return self.image_to_build(NoImage { wanted, why });
             }
-            return Found::Nothing(why);
+            return Err(why);
         };
         let (source, replaced) = match &entry.place {
             Place::Path(path) => (text(path), Vec::new()),
             Place::Uri(uri) => match self.source_of_uri(uri) {
                 Ok(found) => found,
-                Err((message, _)) => return Found::Nothing(format!("image `{}`: {message}", entry.name)),
+                Err((message, _)) => return Err(format!("image `{}`: {message}", entry.name)),
             },
         };
         let first = &choice.candidates[0];
@@ -178,15 +167,15 @@ impl Resolver<'_> {
         self.notes.extend(
             first.unknown.iter().map(|unknown| format!("image `{}`: not known: {unknown}", entry.name)),
         );
-        Found::Container(Box::new(self.container(source, Some(entry))))
+        Ok(self.container(source, Some(entry)))
     }
 
     /// The place of the image that is built, where the caller has found one; else the caller is told what to build.
-    fn built_before(&mut self, no_image: NoImage) -> Found {
+    fn image_to_build(&mut self, no_image: NoImage) -> Result<Container, String> {
         let Some((name, path)) = &self.facts.images.built else {
             let why = no_image.why.clone();
             self.no_image = Some(no_image);
-            return Found::Nothing(why);
+            return Err(why);
         };
         let why = format!("`image.build` is `auto`, and {}: `{name}` is built before the run", no_image.why);
         self.decide("environment", format!("container {}", path.display()), why);
@@ -194,7 +183,7 @@ impl Resolver<'_> {
         let mut container = self.container(text(path), None);
         container.name = Some(name.clone());
         self.no_image = Some(no_image);
-        Found::Container(Box::new(container))
+        Ok(container)
     }
 
     /// Names the images beside the chosen one, behind the decision.
