@@ -388,7 +388,10 @@ impl Resolver<'_> {
                 }
                 self.warnings.extend(expected.warnings);
             }
-            Err(refusal) => self.problems.push(Problem::of_file(refusal.to_string())),
+            // Of the runtime on the nodes nothing is known here: what an unknown one cannot do, theirs may.
+            Err(refusal) => {
+                self.warnings.push(format!("the nodes decide, and may refuse: {refusal}"));
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench                     every row
-//! cargo bench -- submit list      some of them: help render submit watch list arrays show store daemon lasting clients
+//! cargo bench -- submit list      some of them: help render submit watch container list arrays show store daemon lasting clients
 //!                                 package
 //! cargo bench -- --long           more repetitions, longer trainings
 //! cargo bench -- --json           one JSON object instead of the table
@@ -14,6 +14,7 @@
 mod arrays;
 mod busy;
 mod catalogue;
+mod container;
 mod daemon;
 mod dlrund;
 mod enclosure;
@@ -59,11 +60,12 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 13] = [
+const TOPICS: [(&str, Topic); 14] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
     ("watch", watch::rows),
+    ("container", container::rows),
     ("list", list::rows),
     ("arrays", arrays::rows),
     ("catalogue", catalogue::rows),

@@ -25,6 +25,7 @@ mod cli_submit;
 mod cli_top;
 mod cli_wait;
 mod client;
+mod contained;
 mod convert;
 mod daemon;
 mod daemon_trouble;

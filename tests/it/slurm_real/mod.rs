@@ -2,6 +2,7 @@
 
 mod arrays;
 pub(crate) mod cluster;
+mod containers;
 mod convert;
 mod daemon;
 mod fit;
