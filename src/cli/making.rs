@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -10,8 +10,10 @@ use super::error::{Error, Kind};
 use super::interrupt::Interrupt;
 use super::progress::Display;
 use super::session::Session;
-use crate::catalogue::{Entry, Place, write_entry};
+use super::tried::{Bench, Subject, digest_of, keep, keep_check, shelf_dir};
+use crate::catalogue::{Check, Entry, Place, write_entry};
 use crate::config::{Origin, Owner};
+use crate::container::check::Claims;
 use crate::container::{self, Begun, Build, MakeError, Making, PullSource, Workplace, keep_description};
 use crate::diagnostic::printable;
 use crate::flags::NodeFacts;
@@ -21,6 +23,9 @@ use crate::units::{Bytes, display_seconds};
 
 /// A definition file of a user's own is not longer, in bytes.
 pub(crate) const MAX_DEFINITION_BYTES: u64 = 1 << 20;
+
+/// How long an image may take to be run once.
+const CHECK_PATIENCE: Duration = Duration::from_secs(600);
 
 /// What an image is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +80,19 @@ impl Order {
 }
 
 impl Made {
+    /// Of an image that is not as it should be the file is kept, since hours may have gone into it, and its description, by
+    /// whose check no plan takes it.
+    fn if_right(self) -> Result<Self, Error> {
+        let problems = self.entry.check.as_ref().map(|check| check.problems.join("; ")).unwrap_or_default();
+        if problems.is_empty() {
+            return Ok(self);
+        }
+        let message = format!("{} is there, and is not as it should be: {problems}", self.entry.place);
+        Err(Error::new(Kind::JobFile, message)
+            .hinted(format!("no plan takes it; its log is {}", self.log.display()))
+            .hinted("`--force` makes it anew; `dlrun image check` looks again"))
+    }
+
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "name": self.entry.name,
@@ -82,6 +100,7 @@ impl Made {
             "framework": self.entry.framework,
             "version": self.entry.version,
             "digest": self.entry.digest,
+            "check": self.entry.check,
             "recipe": self.entry.recipe,
             "size_bytes": self.size.map(|size| size.0),
             "seconds": self.is_new.then_some(self.seconds),
@@ -153,17 +172,20 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
     // Of a making that was killed between the two the image is whole, and only its description is missing.
     let is_new = order.force || !is_same;
     let mut work = Work { session, order, node: &node, interrupt: &interrupt, display: &mut display };
-    let entry = if is_new { work.fetch(&mut making, &options)? } else { work.describe(&image)? };
+    let (entry, check) = if is_new { work.fetch(&mut making, &options)? } else { work.describe(&image)? };
     if is_new {
         making.publish()?;
         keep_origins(&image, &order.origins)?;
     }
-    let dir = shelf.parent().unwrap_or(Path::new("/")).to_owned();
-    keep_description(&dir, &format!("{}.toml", entry.name), &write_entry(&entry), place.shared)?;
+    // The check first: an image that is described and not yet checked could be chosen.
+    if let Some(check) = &check {
+        keep_check(entry.owner, check)?;
+    }
+    keep(entry.owner, &format!("{}.toml", entry.name), &write_entry(&entry))?;
     drop(making);
-    let size = size_of(&image);
-    let log = container::log_of(&image);
-    Ok(Made { entry, shelf, log, is_new, seconds: start.elapsed().as_secs_f64(), size })
+    let seconds = start.elapsed().as_secs_f64();
+    let entry = Entry { check, ..entry };
+    Made { size: size_of(&image), log: container::log_of(&image), entry, shelf, is_new, seconds }.if_right()
 }
 
 /// One making, with whom it talks to.
@@ -177,7 +199,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Builds or pulls into the hidden file, and looks at what came of it.
-    fn fetch(&mut self, making: &mut Making, options: &[String]) -> Result<Entry, Error> {
+    fn fetch(&mut self, making: &mut Making, options: &[String]) -> Result<(Entry, Option<Check>), Error> {
         let name = self.order.entry.name.clone();
         let product = self.node.runtime.map(|runtime| runtime.product);
         let stop = || self.interrupt.is_here();
@@ -204,30 +226,44 @@ impl Work<'_> {
         self.describe(making.part())
     }
 
-    /// What the file is, as the catalogue shall say it.
-    fn describe(&mut self, file: &Path) -> Result<Entry, Error> {
+    /// What the file is, as the catalogue shall say it: it is read, run once, and held against what it shall be.
+    fn describe(&mut self, file: &Path) -> Result<(Entry, Option<Check>), Error> {
+        container::inspect(file)?;
         let mut entry = self.order.entry.clone();
-        let name = &self.order.entry.name;
-        let mut told = None;
-        let digest = container::digest(file, &mut |done, total| {
-            let percent = (done * 100).checked_div(total).unwrap_or(100);
-            if told != Some(percent) {
-                told = Some(percent);
-                self.display.now(&format!("{name}: reading it for its digest, {percent} %"), false);
+        let bench = Bench::open(self.session)?;
+        let (place, claims) = (Place::Path(file.to_owned()), Claims::from(&entry));
+        let subject = Subject {
+            name: &entry.name,
+            place: &place,
+            claims: &claims,
+            digest: None,
+            reads_digest: true,
+            needs_fakeroot: entry.needs_fakeroot,
+            patience: CHECK_PATIENCE,
+        };
+        let (digest, check) = match bench.run(&subject, self.display) {
+            Ok(tried) => (tried.check.digest.clone(), Some(tried.check)),
+            Err(error) if error.kind == Kind::Unreachable => {
+                let hint = "`dlrun image check` tries it where it runs";
+                let why = format!("{} was not checked: {}; {hint}", entry.name, error.message());
+                self.session.output.warning(&why);
+                (Some(digest_of(&entry.name, file, self.display)?), None)
             }
-        })?;
-        if self.interrupt.is_here() {
-            return Err(MakeError::Interrupted { what: format!("the making of {name}") }.into());
-        }
-        if let Origins::Pull { digest: Some(wanted), .. } = &self.order.origins
-            && *wanted != digest
+            Err(error) => return Err(error),
+        };
+        if let (Origins::Pull { digest: Some(wanted), .. }, Some(digest)) = (&self.order.origins, &digest)
+            && wanted != digest
         {
             let message = format!("what was pulled is {digest}, and not {wanted}");
             return Err(Error::new(Kind::JobFile, message).hinted("it is not kept"));
         }
-        entry.digest = Some(digest);
-        tracing::debug!(state_dir = %self.session.settings.state_dir().display(), name, "described");
-        Ok(entry)
+        if self.interrupt.is_here() {
+            return Err(MakeError::Interrupted { what: format!("the making of {}", entry.name) }.into());
+        }
+        entry.digest = digest;
+        let python = check.as_ref().and_then(|check| check.versions.get("python"));
+        entry.python = entry.python.or_else(|| python.cloned());
+        Ok((entry, check))
     }
 }
 
@@ -240,20 +276,12 @@ fn found(session: &Session, order: &Order, shelf: PathBuf) -> Result<Made, Error
     let known = session.catalogue()?.get(&order.entry.name).cloned();
     let entry = known.unwrap_or_else(|| order.entry.clone());
     let (size, log) = (size_of(&image), container::log_of(&image));
-    Ok(Made { entry, shelf, log, is_new: false, seconds: 0.0, size })
+    Made { entry, shelf, log, is_new: false, seconds: 0.0, size }.if_right()
 }
 
 /// The file that will describe the image. That another file describes one of that name is told before hours go into it.
 fn shelf_of(session: &Session, entry: &Entry) -> Result<PathBuf, Error> {
-    let dirs = Session::catalogue_dirs();
-    let dir = match entry.owner {
-        Owner::Site => Some(dirs.site),
-        Owner::User => dirs.user,
-    };
-    let dir = dir.ok_or_else(|| {
-        Error::new(Kind::Config, "there is no place for your descriptions of images").hinted("set HOME")
-    })?;
-    let shelf = dir.join(format!("{}.toml", entry.name));
+    let shelf = shelf_dir(entry.owner)?.join(format!("{}.toml", entry.name));
     let catalogue = session.catalogue()?;
     let others = catalogue.entries.iter().chain(&catalogue.overridden);
     let same = others.filter(|known| known.name == entry.name && known.owner == entry.owner);

@@ -13,7 +13,7 @@ const ADVICE: [(&[&str], &str); 11] = [
     (
         // Apptainer 1.4.5 without a range: only uid 0 exists in there.
         &["failed to change uid and gids", "failed to lchown", "set_attributes"],
-        "the base image has files of other users than root, which needs a range of ids in /etc/subuid and /etc/subgid: root runs \
+        "the base image has files of other users than root (of a sandbox: than you), which needs a range of ids in /etc/subuid and /etc/subgid: root runs \
          `usermod --add-subuids 200000-265535 --add-subgids 200000-265535 USER`; or take a base whose files are all root's",
     ),
     (

@@ -12,7 +12,7 @@ const STEP: Duration = Duration::from_millis(300);
 #[must_use]
 pub fn free_bytes(dir: &Path) -> Option<u64> {
     let found = statvfs(dir).ok()?;
-    u64::from(found.blocks_available()).checked_mul(u64::from(found.fragment_size()))
+    found.blocks_available().checked_mul(found.fragment_size())
 }
 
 /// Remembers how little room each of some directories had: after a build failed for want of room the runtime has cleared up,

@@ -1,7 +1,7 @@
 //! `dlrun image build`: from a recipe, or a definition file, to an image of the catalogue.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 
@@ -172,7 +172,7 @@ pub(super) fn checked(name: &str) -> Result<&str, Error> {
     }
 }
 
-fn read(path: &PathBuf) -> Result<String, Error> {
+fn read(path: &Path) -> Result<String, Error> {
     let failed = |why: String| {
         let message = format!("`--definition`: cannot read {}: {why}", path.display());
         Error::new(Kind::Missing, message)
