@@ -10,8 +10,6 @@ use crate::job::GpuMode;
 
 /// Values that name no GPU: CUDA's, Slurm's, and those of NVIDIA's container runtime.
 const NO_GPU: [&str; 5] = ["", "-1", "NoDevFiles", "none", "void"];
-/// Images of NVIDIA have it set to `all`, and what starts in them hands it on: it gives nothing, but it may hide.
-const NO_GRANT: &str = "NVIDIA_VISIBLE_DEVICES";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Maker {
@@ -50,11 +48,11 @@ impl Maker {
         }
     }
 
-    /// The mask that leaves none of its GPUs: the name and the value.
-    fn hidden_by(self, gpus: &GpuFacts) -> Option<&(String, String)> {
-        let masks = || gpus.granted_by.iter().filter(|(name, _)| self.masks().contains(&name.as_str()));
-        let names_one = masks().any(|(_, value)| !NO_GPU.contains(&value.trim()));
-        masks().next().filter(|_| !names_one)
+    /// The mask that leaves none of its GPUs, as `NAME="value"`. One that names a GPU has the last word.
+    fn hidden_by(self, draft: &Draft<'_>) -> Option<Mask> {
+        let masks = self.masks().map(|name| (draft.around.variables)(name).map(|value| Mask { name, value }));
+        let names_one = masks.iter().flatten().any(|mask| !NO_GPU.contains(&mask.value.trim()));
+        masks.into_iter().flatten().next().filter(|_| !names_one)
     }
 
     fn is_wanted(self, mode: GpuMode) -> bool {
@@ -64,6 +62,18 @@ impl Maker {
             GpuMode::Amd => self == Self::Amd,
             GpuMode::None => false,
         }
+    }
+}
+
+/// A variable that hides GPUs.
+struct Mask {
+    name: &'static str,
+    value: String,
+}
+
+impl Mask {
+    fn fault(&self) -> String {
+        format!("{}={:?} leaves no GPU", self.name, self.value)
     }
 }
 
@@ -78,18 +88,24 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         return Ok(());
     };
     let wanted = [Maker::Nvidia, Maker::Amd].into_iter().filter(|maker| maker.is_wanted(mode));
-    let (hidden, open): (Vec<Maker>, Vec<Maker>) = wanted.partition(|maker| maker.hidden_by(gpus).is_some());
-    let there: Vec<Maker> = open.iter().filter(|maker| maker.is_there(gpus)).copied().collect();
-    let masks: Vec<&(String, String)> = hidden.iter().filter_map(|maker| maker.hidden_by(gpus)).collect();
-    for (maker, (name, value)) in hidden.iter().zip(&masks) {
-        draft.reason(&format!("no {}", maker.flag()), format!("{name}={value:?} leaves no GPU"));
+    let (mut open, mut masks): (Vec<Maker>, Vec<Mask>) = Default::default();
+    let mut is_nvidia_hidden = false;
+    for maker in wanted {
+        let Some(mask) = maker.hidden_by(draft) else {
+            open.push(maker);
+            continue;
+        };
+        draft.reason(&format!("no {}", maker.flag()), mask.fault());
+        is_nvidia_hidden |= maker == Maker::Nvidia;
+        masks.push(mask);
     }
+    let there: Vec<Maker> = open.iter().filter(|maker| maker.is_there(gpus)).copied().collect();
     match masks.first() {
         _ if !there.is_empty() => give(draft, &grant, &there),
-        Some((name, value)) if open.is_empty() || hidden.contains(&Maker::Nvidia) => {
+        Some(mask) if open.is_empty() || is_nvidia_hidden => {
             // The masks that the job sets itself tell what it wants; the scheduler's, what it has.
-            let own_will = draft.container.variables.contains(name) || !draft.container.gpus_asked;
-            if own_will { Ok(()) } else { lose(draft, format!("{name}={value:?} leaves none")) }
+            let is_own = draft.container.variables.iter().any(|name| name == mask.name);
+            if is_own || !draft.container.gpus_asked { Ok(()) } else { lose(draft, mask.fault()) }
         }
         _ => nothing(draft, &grant, &open),
     }
@@ -105,7 +121,7 @@ fn grant(draft: &Draft<'_>) -> Option<String> {
         return Some("the job asks for GPUs".to_owned());
     }
     let usable = |maker: Maker| {
-        maker.is_there(gpus) && maker.hidden_by(gpus).is_none() && maker.is_wanted(draft.container.gpu)
+        maker.is_there(gpus) && maker.hidden_by(draft).is_none() && maker.is_wanted(draft.container.gpu)
     };
     if ![Maker::Nvidia, Maker::Amd].into_iter().any(usable) {
         return None;
@@ -121,7 +137,7 @@ fn grant(draft: &Draft<'_>) -> Option<String> {
 fn grants(name: &str, value: &str) -> bool {
     let value = value.trim();
     let is_count = name == "SLURM_GPUS" || name.ends_with("_ON_NODE") || name.ends_with("_PER_NODE");
-    name != NO_GRANT && !NO_GPU.contains(&value) && !(is_count && value == "0")
+    !(NO_GPU.contains(&value) || is_count && value == "0")
 }
 
 fn give(draft: &mut Draft<'_>, grant: &str, there: &[Maker]) -> Result<(), Refusal> {

@@ -140,17 +140,13 @@ fn gpus_are_passed_where_they_are_given() {
         node.gpus.cuda_library = Some(false);
         node
     };
-    let masked =
-        |node: NodeFacts| granted(nvidia(node), &[("SLURM_JOB_GPUS", "0"), ("CUDA_VISIBLE_DEVICES", "")]);
     let own_mask = Container { variables: vec!["CUDA_VISIBLE_DEVICES".into()], ..asking() };
+    let slurm = |node: NodeFacts| granted(nvidia(node), &[("SLURM_JOB_GPUS", "0,1")]);
+    let slurm_cpu_node = |node: NodeFacts| granted(node, &[("SLURM_JOB_GPUS", "0,1")]);
     let counted = |node: NodeFacts| granted(nvidia(node), &[("SLURM_GPUS_ON_NODE", "0")]);
-    let slurm = |node: NodeFacts| {
-        granted(nvidia(node), &[("CUDA_VISIBLE_DEVICES", "0,1"), ("ROCR_VISIBLE_DEVICES", "0,1")])
-    };
-    let void = |node: NodeFacts| {
-        granted(nvidia(node), &[("CUDA_VISIBLE_DEVICES", "0"), ("NVIDIA_VISIBLE_DEVICES", "void")])
-    };
-    let inherited = |node: NodeFacts| granted(node, &[("NVIDIA_VISIBLE_DEVICES", "all")]);
+    let empty: Variables<'_> = &[("SLURM_JOB_ID", "7"), ("CUDA_VISIBLE_DEVICES", "")];
+    let void: Variables<'_> = &[("CUDA_VISIBLE_DEVICES", "0"), ("NVIDIA_VISIBLE_DEVICES", "void")];
+    let no_device_files: Variables<'_> = &[("CUDA_VISIBLE_DEVICES", "NoDevFiles")];
     let in_slurm: Variables<'_> = &[("SLURM_JOB_ID", "7")];
     let told = table(&[
         Case::new("nothing asked, no GPU there", bare()),
@@ -159,11 +155,13 @@ fn gpus_are_passed_where_they_are_given() {
         Case::new("there, but Slurm gave none", bare()).on(&nvidia).with(in_slurm),
         Case::new("there, and Slurm counts none", bare()).on(&counted).with(in_slurm),
         Case::new("there, and no scheduler", bare()).on(&nvidia),
-        Case::new("there, and an empty mask", bare()).on(&masked),
-        Case::new("asked, and an empty mask", asking()).on(&masked),
-        Case::new("asked, and the job's own empty mask", own_mask).on(&masked),
-        Case::new("a mask of the container's own world hides nothing", bare()).on(&void),
-        Case::new("a variable that an image left behind", bare()).on(&inherited),
+        Case::new("there, no scheduler, and an empty mask", bare()).on(&nvidia).with(&empty[1..]),
+        Case::new("given, and an empty mask", bare()).on(&slurm).with(empty),
+        Case::new("asked, and an empty mask", asking()).on(&slurm).with(empty),
+        Case::new("asked, and no device files", asking()).with(no_device_files),
+        Case::new("asked, and the job's own empty mask", own_mask).on(&slurm).with(empty),
+        Case::new("a mask of another runtime hides nothing", bare()).on(&slurm).with(void),
+        Case::new("given, and no driver", bare()).on(&slurm_cpu_node),
         Case::new("asked, and no driver", asking()),
         Case::new("asked, and no driver, and required", Container { require_gpu: true, ..asking() }),
         Case::new("the library is unknown", asking()).on(&no_library),
