@@ -1,6 +1,5 @@
 //! The choice among the images of a large catalogue.
 
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -29,8 +28,6 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     if let Some(problem) = shelf.problems.first() {
         return Err(problem.message.clone().into());
     }
-    let flags: BTreeSet<String> =
-        ["avx", "avx2", "bmi1", "bmi2", "fma", "movbe"].map(str::to_owned).into_iter().collect();
     let mut choosing = Vec::new();
     let mut fitting = 0;
     for round in 0..rounds {
@@ -40,7 +37,7 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
             compiler: None,
             provenance: None,
             arch: Some(("x86_64".into(), "the benchmark".into())),
-            processor: Processor::Here(flags.clone()),
+            processor: Processor::Named("zen3".into(), "the benchmark".into()),
             device: Device::Cpu,
         };
         let begin = Instant::now();
