@@ -41,6 +41,7 @@ mod gpu;
 mod gpu_runs;
 mod help;
 mod hostile_scheduler;
+mod image;
 mod layering;
 mod local;
 mod monitor;

@@ -324,7 +324,7 @@ mod tests {
         };
         Try {
             interpreter: "python3".to_owned(),
-            python: Some(super::super::answer::Python {
+            python: Some(crate::container::check::answer::Python {
                 version: "3.11.2".to_owned(),
                 arch: "x86_64".to_owned(),
                 path: "/usr/bin/python3".to_owned(),
