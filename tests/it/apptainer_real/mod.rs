@@ -8,6 +8,7 @@ mod check;
 mod driver;
 mod exec;
 mod flags;
+mod mnist;
 mod node;
 mod nvidia;
 pub(crate) mod place;

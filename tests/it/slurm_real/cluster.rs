@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// How long one command may take before it counts as hung, in seconds.
-const COMMAND_SECONDS: &str = "150";
+const COMMAND_SECONDS: u32 = 150;
 /// The node that a test lets die: jobs of the others keep off it.
 pub(crate) const MORTAL_NODE: &str = "n4";
 
@@ -150,8 +150,13 @@ impl User {
 
     /// A command of this user's, in the home directory.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        self.command_within(COMMAND_SECONDS, program)
+    }
+
+    /// The same for one that may take longer.
+    pub(crate) fn command_within(&self, seconds: u32, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", COMMAND_SECONDS, "setpriv", "--init-groups"]);
+        command.args(["--kill-after=5", &seconds.to_string(), "setpriv", "--init-groups"]);
         command.arg(format!("--reuid={}", self.account.uid)).arg(format!("--regid={}", self.account.gid));
         command.arg(program).current_dir(self.home()).stdin(Stdio::null());
         command.env_clear().envs(self.env.iter().map(|(name, value)| (name, value)));
