@@ -189,7 +189,8 @@ impl Tool {
         self
     }
 
-    /// Lets the kernel send it SIGTERM when we end, however we do.
+    /// Lets the kernel send it SIGTERM when we end, however we do. A program that changes who it is (setuid, or root in a user
+    /// namespace) loses that (`PR_SET_PDEATHSIG`, `prctl(2)`).
     #[must_use]
     pub fn ends_with_us(mut self) -> Self {
         self.ends_with_us = true;

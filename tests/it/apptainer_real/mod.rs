@@ -4,6 +4,7 @@
 //! `tests/apptainer env` tells where they are ([`place`]).
 
 mod base;
+mod build;
 mod check;
 mod driver;
 mod exec;
