@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{AccessFlags, access};
 
 use super::args::JobFile;
-use super::auto_build;
 use super::depends;
 use super::error::{Error, Kind};
-use super::images;
-use super::making::{self, Order};
+use super::images::auto_build;
+use super::images::facts as image_facts;
+use super::images::making::{self, Order};
 use super::schedulers;
 use super::session::Session;
 use super::site::{self, Known};
@@ -51,16 +51,18 @@ impl Job {
         let spec = job::parse(source.job_file()).map_err(|faults| source.error(Kind::JobFile, faults))?;
         let file = std::path::absolute(&args.file)?;
         let place = Place::of(&spec, &file);
-        let mut images = images::facts(session, &spec, place.image.as_deref(), !args.no_check)?;
-        images.script_dir = images::script_dir(place.script.as_deref(), &place.workdir);
+        let mut images = image_facts::facts(session, &spec, place.image.as_deref(), !args.no_check)?;
+        images.script_dir = image_facts::script_dir(place.script.as_deref(), &place.workdir);
         if !args.no_check {
-            let mut missing = place.missing(&spec, images::may_contain(&spec.image, &images));
+            let mut missing = place.missing(&spec, image_facts::may_contain(&spec.image, &images));
             let job_dir = file.parent().unwrap_or(Path::new("/"));
-            missing.extend(images::missing_sources(&spec.image, job_dir, &session.settings));
+            missing.extend(image_facts::missing_sources(&spec.image, job_dir, &session.settings));
             if !missing.is_empty() {
                 return Err(source.error(Kind::Missing, missing));
             }
-            if let Some(fault) = images::file_fault(&spec.image, place.image.as_deref(), &session.settings) {
+            if let Some(fault) =
+                image_facts::file_fault(&spec.image, place.image.as_deref(), &session.settings)
+            {
                 return Err(source.error(Kind::JobFile, vec![fault]));
             }
         }
@@ -82,7 +84,7 @@ impl Job {
         let (mut tried, mut site) = resolved(session, &spec, facts.clone(), against);
         while !args.no_check
             && let Ok(plan) = &tried
-            && images::set_aside(&mut facts.images, plan, &session.settings)
+            && image_facts::set_aside(&mut facts.images, plan, &session.settings)
         {
             (tried, site) = resolved(session, &spec, facts.clone(), against);
         }

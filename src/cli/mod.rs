@@ -1,9 +1,7 @@
 //! The `dlrun` command: arguments in, text or JSON and an exit code out. One file per verb in `commands`.
 
 mod args;
-mod auto_build;
 mod bars;
-mod build_job;
 mod commands;
 mod contained;
 mod depends;
@@ -14,17 +12,14 @@ mod follow;
 mod images;
 mod interrupt;
 mod load;
-mod making;
 mod outcome;
 mod output;
 mod outputs;
 mod progress;
-mod recipes;
 mod refusal;
 mod schedulers;
 mod series;
 mod session;
-mod shelves;
 mod site;
 mod source;
 mod summary;
@@ -33,7 +28,6 @@ mod tail;
 mod telemetry;
 mod top;
 mod track;
-mod tried;
 mod when;
 
 use std::ffi::OsString;

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::wait::{self, Watched};
 use crate::cli::args::{Submit, WaitHow};
-use crate::cli::auto_build;
 use crate::cli::error::{Error, Kind};
+use crate::cli::images::auto_build;
 use crate::cli::load::{Against, Job};
 use crate::cli::outcome::{code_of_state, own_code};
 use crate::cli::progress::Display;

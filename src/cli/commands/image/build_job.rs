@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use crate::cli::args::ImageBuild;
-use crate::cli::build_job::{Resources, submit};
 use crate::cli::error::Error;
-use crate::cli::making::{Order, log_of};
+use crate::cli::images::build_job::{Resources, submit};
+use crate::cli::images::making::{Order, log_of};
 use crate::cli::session::Session;
 
 /// Hands the build over; the job runs `dlrun image build` on a node.

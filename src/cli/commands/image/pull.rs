@@ -4,7 +4,7 @@ use super::build::{arch, checked};
 use crate::catalogue::{Accelerator, Entry, Place};
 use crate::cli::args::ImagePull;
 use crate::cli::error::{Error, Kind};
-use crate::cli::making::{Order, Origins, make};
+use crate::cli::images::making::{Order, Origins, make};
 use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
 use crate::container::{PullSource, pulled_name};

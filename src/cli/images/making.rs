@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::error::{Error, Kind};
-use super::interrupt::Interrupt;
-use super::progress::Display;
-use super::session::Session;
 use super::tried::{Bench, Subject, digest_of, keep, keep_check, shelf_dir};
 use crate::catalogue::{Check, Entry, Place, write_entry};
+use crate::cli::error::{Error, Kind};
+use crate::cli::interrupt::Interrupt;
+use crate::cli::progress::Display;
+use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
 use crate::container::check::Claims;
 use crate::container::{self, Begun, Build, MakeError, Making, PullSource, Workplace, keep_description};
@@ -306,7 +306,7 @@ fn from_something_else(image: &Path) -> Error {
 }
 
 /// The file that an order makes.
-pub(super) fn file_of(entry: &Entry) -> Result<PathBuf, Error> {
+pub(crate) fn file_of(entry: &Entry) -> Result<PathBuf, Error> {
     match &entry.place {
         Place::Path(path) => Ok(path.clone()),
         Place::Uri(uri) => Err(Error::new(Kind::Internal, format!("{uri} is no file"))),

@@ -5,13 +5,13 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::args::JobFile;
-use super::commands::submit;
-use super::error::{Error, Kind};
-use super::load::{Against, Job};
 use super::making::{MAX_DEFINITION_BYTES, Order, Origins};
-use super::session::Session;
 use crate::catalogue::{Place, read, write_entry};
+use crate::cli::args::JobFile;
+use crate::cli::commands::submit;
+use crate::cli::error::{Error, Kind};
+use crate::cli::load::{Against, Job};
+use crate::cli::session::Session;
 use crate::config::{Origin, Owner};
 use crate::container::keep_description;
 use crate::job::SchedulerKind;

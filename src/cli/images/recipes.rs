@@ -1,8 +1,8 @@
 //! The recipes of images, as a verb reads them.
 
-use super::error::{Error, Kind};
-use super::session::Session;
 use super::tried::shelf_dir;
+use crate::cli::error::{Error, Kind};
+use crate::cli::session::Session;
 use crate::config::Owner;
 use crate::container::{RecipeError, recipes_in};
 use crate::recipe::Site;

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::error::{Error, Kind};
-use super::interrupt::Interrupt;
-use super::progress::Display;
-use super::session::Session;
 use crate::catalogue::{Check, FileState, Place, write_check};
+use crate::cli::error::{Error, Kind};
+use crate::cli::interrupt::Interrupt;
+use crate::cli::progress::Display;
+use crate::cli::session::Session;
 use crate::clock::now_ms;
 use crate::config::Owner;
 use crate::container::check::{self, Call, Claims, Findings};

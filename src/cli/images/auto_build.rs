@@ -3,13 +3,13 @@
 use std::fs;
 
 use super::build_job::{self, Resources};
-use super::commands::image::{of_recipe, written};
-use super::error::{Error, Kind};
-use super::load::Job;
 use super::making::{Order, make};
-use super::session::Session;
-use super::track::Tracker;
 use crate::catalogue::{Accelerator, Device, Processor, Wanted};
+use crate::cli::commands::image::{of_recipe, written};
+use crate::cli::error::{Error, Kind};
+use crate::cli::load::Job;
+use crate::cli::session::Session;
+use crate::cli::track::Tracker;
 use crate::config::Owner;
 use crate::job::{DependencyKind, JobId, RunId, SchedulerKind};
 use crate::plan::{NoImage, PlannedDependency};
@@ -17,7 +17,7 @@ use crate::recipe::Target;
 use crate::units::Walltime;
 
 /// What has to be built where no image fits. Nothing is written: a plan tells it too.
-pub(super) fn order(session: &Session, none: &NoImage) -> Result<Order, Error> {
+pub(crate) fn order(session: &Session, none: &NoImage) -> Result<Order, Error> {
     let definition = written(&target(&none.wanted), &session.recipes()?)?;
     of_recipe(session, &definition, None, Owner::User)
 }
@@ -47,7 +47,7 @@ fn target(wanted: &Wanted) -> Target {
 }
 
 /// Builds the image of a job that is handed over: here for a job on this machine, else as a job that this one waits for.
-pub(super) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
+pub(crate) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
     let Some(order) = job.to_build.take() else { return Ok(()) };
     if job.plan.scheduler == SchedulerKind::Local {
         make(session, &order)?;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::error::{Error, Kind};
-use super::session::{SITE_DIR, Session, base_dir};
 use crate::catalogue::Catalogue;
+use crate::cli::error::{Error, Kind};
+use crate::cli::session::{SITE_DIR, Session, base_dir};
 use crate::container::{CatalogueDirs, CatalogueError, read_catalogue};
 
 impl Session {

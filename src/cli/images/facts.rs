@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::error::Error;
-use super::session::Session;
 use crate::catalogue::{Catalogue, Entry, FileState, Place, fetched};
+use crate::cli::error::Error;
+use crate::cli::session::Session;
 use crate::config::Settings;
 use crate::container::{Surroundings, here, inspect, look, pulled_path, runs_on};
 use crate::diagnostic::{Problem, chain};
@@ -16,7 +16,7 @@ use crate::plan::{ImageFacts, Plan};
 const NODE_LOCAL: [&str; 6] = ["/tmp", "/var/tmp", "/dev/shm", "/local", "/localscratch", "/scratch/local"];
 
 /// The directory of a script, links followed, where it lies outside of the working directory.
-pub(super) fn script_dir(script: Option<&Path>, workdir: &Path) -> Option<PathBuf> {
+pub(crate) fn script_dir(script: Option<&Path>, workdir: &Path) -> Option<PathBuf> {
     let dir = script?.canonicalize().ok()?.parent()?.to_owned();
     let workdir = workdir.canonicalize().ok()?;
     (!dir.starts_with(workdir)).then_some(dir)
@@ -24,7 +24,7 @@ pub(super) fn script_dir(script: Option<&Path>, workdir: &Path) -> Option<PathBu
 
 /// Gathers the facts; the catalogue is read only where a job may take something from it. `looks`: whether the images' files
 /// are looked at.
-pub(super) fn facts(
+pub(crate) fn facts(
     session: &Session,
     spec: &JobSpec,
     path: Option<&Path>,
@@ -73,7 +73,7 @@ fn pulled<'a>(settings: &Settings, uris: impl Iterator<Item = &'a str>) -> BTree
 }
 
 /// Says whether the command may run in a container: then its programs are the container's.
-pub(super) fn may_contain(image: &Image, facts: &ImageFacts) -> bool {
+pub(crate) fn may_contain(image: &Image, facts: &ImageFacts) -> bool {
     image.path.is_some()
         || image.uri.is_some()
         || !facts.entries.is_empty()
@@ -81,7 +81,7 @@ pub(super) fn may_contain(image: &Image, facts: &ImageFacts) -> bool {
 }
 
 /// Sources of binds that are not there. Those of the nodes' own directories are seen on the nodes only.
-pub(super) fn missing_sources(image: &Image, job_dir: &Path, settings: &Settings) -> Vec<Problem> {
+pub(crate) fn missing_sources(image: &Image, job_dir: &Path, settings: &Settings) -> Vec<Problem> {
     let storage = settings.tables().storage.iter().filter_map(|storage| storage.path.split_once('$'));
     let varying: Vec<&str> = storage.map(|(before, _)| before).filter(|before| before.len() > 1).collect();
     let is_nodes_own = |source: &Path| {
@@ -107,7 +107,7 @@ pub(super) fn missing_sources(image: &Image, job_dir: &Path, settings: &Settings
 }
 
 /// What is wrong with the image file that the job names, as far as a look at it tells.
-pub(super) fn file_fault(image: &Image, path: Option<&Path>, settings: &Settings) -> Option<Problem> {
+pub(crate) fn file_fault(image: &Image, path: Option<&Path>, settings: &Settings) -> Option<Problem> {
     let (path, named) = (path?, image.path.as_ref()?);
     let why = fault_of(path, settings)?;
     let problem = Problem::at(named.span.clone(), format!("`image.path`: {why}"));
@@ -116,7 +116,7 @@ pub(super) fn file_fault(image: &Image, path: Option<&Path>, settings: &Settings
 
 /// Sets the plan's image of the catalogue aside where its file turns out to be unusable; then another may be chosen. Only the
 /// chosen one is looked into: a catalogue may hold thousands.
-pub(super) fn set_aside(facts: &mut ImageFacts, plan: &Plan, settings: &Settings) -> bool {
+pub(crate) fn set_aside(facts: &mut ImageFacts, plan: &Plan, settings: &Settings) -> bool {
     let chosen = plan.candidates.iter().find(|candidate| candidate.chosen);
     let Some(chosen) = chosen else { return false };
     let Some(entry) = facts.entries.iter_mut().find(|entry| entry.name == chosen.name) else { return false };
