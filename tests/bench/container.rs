@@ -4,10 +4,11 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::measure::{in_turns, median, median_ms, quiet};
+use crate::measure::{median, quiet, run};
 use crate::report::Row;
 use crate::site::Site;
 use crate::{DLRUN, Effort};
@@ -18,28 +19,26 @@ const RUNTIMES: [&str; 2] = ["/usr/bin/apptainer", "/usr/bin/singularity"];
 const IMAGES: [(&str, &str); 2] =
     [("sandbox", "/var/tmp/dlrun-apptainer/base"), ("SIF", "/var/tmp/dlrun-apptainer/base.sif")];
 
-/// `true` in a directory and in a SIF.
+/// A program in a directory and in a SIF.
 pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let runtime = RUNTIMES.map(Path::new).into_iter().find(|path| path.exists());
-    IMAGES
-        .into_iter()
-        .map(|(kind, image)| {
-            let what = format!("`true` in a {kind} through dlrun exec");
-            match runtime.filter(|_| Path::new(image).exists()) {
-                Some(runtime) => row(&what, runtime, image, effort),
-                None => Ok(Row::not_measured(
-                    NAME,
-                    &what,
-                    "no runtime, or no image (tests/apptainer up)".to_owned(),
-                )),
+    let mut rows = Vec::new();
+    for (kind, image) in IMAGES {
+        let what = format!("a program in a {kind}, beyond the runtime");
+        match runtime.filter(|_| Path::new(image).exists()) {
+            Some(runtime) => rows.extend(of_image(&what, runtime, image, effort)?),
+            None => {
+                let why = "no runtime, or no image (tests/apptainer up)".to_owned();
+                rows.push(Row::not_measured(NAME, &what, why));
             }
-        })
-        .collect()
+        }
+    }
+    Ok(rows)
 }
 
-fn row(what: &str, runtime: &Path, image: &str, effort: Effort) -> Result<Row, Box<dyn Error>> {
+fn of_image(what: &str, runtime: &Path, image: &str, effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let site = Site::new()?;
-    let job = format!("[run]\ncommand = [\"true\"]\n[image]\npath = \"{image}\"\n");
+    let job = format!("[run]\ncommand = [\"date\"]\n[image]\npath = \"{image}\"\n");
     fs::write(site.path("train.toml"), job)?;
     let submitted = site.submitted()?;
     let records = PathBuf::from(submitted["records"].as_str().ok_or("no records")?);
@@ -47,7 +46,7 @@ fn row(what: &str, runtime: &Path, image: &str, effort: Effort) -> Result<Row, B
     let run_id = submitted["run_id"].as_str().ok_or("no run id")?.to_owned();
     let runtime = runtime.to_string_lossy().into_owned();
     let watched = |attempt: usize| {
-        let words = ["exec", "--in-image", "3", "--", &runtime, "exec", image, "true"];
+        let words = ["exec", "--in-image", "3", "--", &runtime, "exec", image, PROGRAM[0], PROGRAM[1]];
         let mut command = site.in_place(quiet(DLRUN), &words);
         command
             .env("DLRUN_PLAN", &plan)
@@ -57,24 +56,59 @@ fn row(what: &str, runtime: &Path, image: &str, effort: Effort) -> Result<Row, B
         command
     };
     // The first tells the flags, and leaves what is known of the node.
-    crate::measure::run(&mut watched(0))?;
+    run(&mut watched(0))?;
     let record = fs::read(attempt_record(&records)?)?;
     let record: Value = serde_json::from_slice(&record)?;
     let flags = record["container"]["words"].as_array().ok_or("no words in the record")?;
     let flags: Vec<&str> = flags.iter().filter_map(Value::as_str).collect();
     let bare = || -> Command {
         let mut command = site.in_place(quiet(&runtime), &flags);
-        command.arg("true");
+        command.args(PROGRAM);
         command
     };
     let count = effort.of(25, 100);
-    let taken = in_turns(count, &mut [bare(), watched(1)])?;
-    let pairs = taken[0].iter().zip(&taken[1]);
+    let mut pairs = Vec::new();
+    for attempt in 1..=count {
+        // A B, B A, A B, ...: what drifts hits both alike.
+        let pair = if attempt % 2 == 0 {
+            let bare = started(&site, bare())?;
+            (bare, started(&site, watched(attempt))?)
+        } else {
+            let ours = started(&site, watched(attempt))?;
+            (started(&site, bare())?, ours)
+        };
+        pairs.push(pair);
+    }
     let beyond =
-        median(pairs.map(|(bare, ours)| (ours.wall.as_secs_f64() - bare.wall.as_secs_f64()) * 1e3).collect());
-    let (bare, ours) = (median_ms(&taken[0]), median_ms(&taken[1]));
+        |of: fn(&Took) -> f64| median(pairs.iter().map(|(bare, ours)| of(ours) - of(bare)).collect());
+    let middle = |of: fn(&(Took, Took)) -> f64| median(pairs.iter().map(of).collect());
+    let (bare, ours) = (middle(|pair| pair.0.start), middle(|pair| pair.1.start));
     let detail = format!("{count} pairs; {ours:.1} ms, the runtime with the same flags {bare:.1} ms");
-    Ok(Row::budget(NAME, &format!("{what}, beyond the runtime"), beyond, "ms", 15.0).detailed(detail))
+    Ok(vec![
+        Row::budget(NAME, &format!("{what}, until it runs"), beyond(|took| took.start), "ms", 15.0)
+            .detailed(detail),
+        Row::figure(NAME, &format!("{what}, with the end of watching"), beyond(|took| took.whole), "ms")
+            .detailed("at the end the record and its samples reach the disk".to_owned()),
+    ])
+}
+
+/// Says when it runs, in nanoseconds since the epoch.
+const PROGRAM: [&str; 2] = ["date", "+%s%N"];
+
+/// Milliseconds until the program said that it runs, and until all was over.
+struct Took {
+    start: f64,
+    whole: f64,
+}
+
+fn started(site: &Site, mut command: Command) -> Result<Took, Box<dyn Error>> {
+    let file = site.path("said");
+    command.stdout(fs::File::create(&file)?);
+    let begun = SystemTime::now();
+    let ran = run(&mut command)?;
+    let said: u64 = fs::read_to_string(&file)?.trim().parse()?;
+    let start = UNIX_EPOCH + Duration::from_nanos(said);
+    Ok(Took { start: start.duration_since(begun)?.as_secs_f64() * 1e3, whole: ran.wall.as_secs_f64() * 1e3 })
 }
 
 /// The one record of the first attempt.

@@ -180,12 +180,14 @@ fn by_the_node(container: &Container, variables: &BTreeMap<String, String>) -> R
         return Err(Unknown::Closed(Closed::NoImage { path: container.source.clone() }));
     }
     let asked = container.runtime.as_deref().map(Path::new);
-    let facts = node_facts(asked, container.gpu != GpuMode::None).map_err(|error| match error {
-        ContainerError::NoRuntime | ContainerError::RuntimeMissing { .. } => {
-            Unknown::Closed(Closed::NoRuntime(error))
-        }
-        error => Unknown::Odd(crate::diagnostic::chain(&error).join(": ")),
-    })?;
+    let facts = node_facts(asked, container.gpu != GpuMode::None && has_nvidia_driver()).map_err(
+        |error| match error {
+            ContainerError::NoRuntime | ContainerError::RuntimeMissing { .. } => {
+                Unknown::Closed(Closed::NoRuntime(error))
+            }
+            error => Unknown::Odd(crate::diagnostic::chain(&error).join(": ")),
+        },
+    )?;
     let names: Vec<String> = variables.keys().filter(|name| *name != ENV_NAMES).cloned().collect();
     let around = Surroundings {
         variables: &|name| variables.get(name).cloned(),
@@ -211,6 +213,11 @@ fn identity(source: &Path) -> Option<ImageIdentity> {
         size_bytes: file.size_bytes,
         modified_at_ms: Some(file.modified_ms),
     })
+}
+
+/// Without a driver nobody asks which of its libraries the linker knows: that costs a process at every start.
+fn has_nvidia_driver() -> bool {
+    ["/dev/nvidiactl", "/proc/driver/nvidia/version"].iter().any(|path| Path::new(path).exists())
 }
 
 fn runtime_of(facts: &NodeFacts) -> ContainerRuntime {
