@@ -23,7 +23,9 @@ fn look(proc: &Path, runtime: u32) -> Option<bool> {
     let outside: Vec<PathBuf> =
         [of(runtime, "ns/mnt"), fs::read_link(proc.join("self/ns/mnt")).ok()].into_iter().flatten().collect();
     let starter = of(runtime, "exe");
-    let mut waiting = children(proc, runtime);
+    // Its part in C starts what matters, its threads in Go start helpers only.
+    let mut waiting =
+        children_of_thread(&proc.join(runtime.to_string()).join("task").join(runtime.to_string()));
     let mut seen = 0;
     while let Some(pid) = waiting.pop() {
         seen += 1;
@@ -39,18 +41,23 @@ fn look(proc: &Path, runtime: u32) -> Option<bool> {
         if elsewhere && another {
             return Some(true);
         }
-        waiting.extend(children(proc, pid));
+        // What is in another namespace and still the runtime may be an init of its own, which starts the program.
+        if elsewhere {
+            waiting.extend(children(proc, pid));
+        }
     }
     Some(false)
 }
 
-/// The children of all threads: a runtime in Go starts some from others than the first.
+/// The children of all threads.
 fn children(proc: &Path, pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(proc.join(pid.to_string()).join("task")).into_iter().flatten().flatten();
-    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
-        .collect()
+    threads.flat_map(|thread| children_of_thread(&thread.path())).collect()
+}
+
+fn children_of_thread(thread: &Path) -> Vec<u32> {
+    let list = fs::read_to_string(thread.join("children")).unwrap_or_default();
+    list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 #[cfg(test)]
