@@ -5,7 +5,7 @@
 
 use super::draft::Draft;
 use super::features::{Feature, Features};
-use super::{NodeFacts, Refusal};
+use super::{NodeFacts, Refusal, SubIds};
 
 /// What `--fakeroot` is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub fn outcome(node: &NodeFacts, purpose: Purpose, image_is_sandbox: bool) -> Re
     match range {
         Ok(()) => Ok(Means::Range),
         Err(lack) if !features.has(Feature::FakerootFallback) => Err(lack),
-        // The runtime looks into /etc/subuid alone before it decides for the range.
+        // The runtime looks into /etc/subuid alone before it decides for the range, and ends where that is too short.
         Err(_) => Ok(Means::Namespace { command, range_ignored: node.sub_ids.subuid_count > 0 }),
     }
 }
@@ -111,14 +111,19 @@ pub fn outcome(node: &NodeFacts, purpose: Purpose, image_is_sandbox: bool) -> Re
 /// Whether this user's range can be used.
 fn range(node: &NodeFacts) -> Result<(), Unusable> {
     let ids = &node.sub_ids;
+    let lack = |why: String| Err(Unusable::new(why, ASK_RANGES));
+    let short = |file: &str, count: u64| {
+        let least = SubIds::LEAST;
+        lack(format!(
+            "this user's longest range in {file} has {count} ids, and at least {least} in one are needed"
+        ))
+    };
     match (ids.subuid_count, ids.subgid_count) {
-        (0, 0) => Err(Unusable::new("this user has no range in /etc/subuid and /etc/subgid", ASK_RANGES)),
-        (0, _) => {
-            Err(Unusable::new("this user has a range in /etc/subgid, but none in /etc/subuid", ASK_RANGES))
-        }
-        (_, 0) => {
-            Err(Unusable::new("this user has a range in /etc/subuid, but none in /etc/subgid", ASK_RANGES))
-        }
+        (0, 0) => lack("this user has no range in /etc/subuid and /etc/subgid".to_owned()),
+        (0, _) => lack("this user has a range in /etc/subgid, but none in /etc/subuid".to_owned()),
+        (_, 0) => lack("this user has a range in /etc/subuid, but none in /etc/subgid".to_owned()),
+        (count, _) if count < SubIds::LEAST => short("/etc/subuid", count),
+        (_, count) if count < SubIds::LEAST => short("/etc/subgid", count),
         _ if ids.newuidmap || node.namespaces.setuid_starter => Ok(()),
         _ => Err(Unusable::new(
             "this user has ranges in /etc/subuid and /etc/subgid, but newuidmap and newgidmap are not found",
@@ -190,9 +195,11 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::{GpuFacts, Namespaces, Runtime, SubIds};
+    use crate::flags::{GpuFacts, Namespaces, Runtime};
 
     const CLONE: &str = "kernel.unprivileged_userns_clone is 0";
+    const MANY: u64 = SubIds::LEAST;
+    const FEW: u64 = MANY - 1;
     const ZERO: &str = "user.max_user_namespaces is 0";
 
     /// Ranges in subuid and subgid, newuidmap, the command.
@@ -224,14 +231,14 @@ mod tests {
         use Purpose::{Build, Run};
         let (new, old, ce) =
             ("apptainer version 1.4.5", "apptainer version 1.0.3", "singularity-ce version 4.1.5");
-        let (listed, unlisted) = ((9, 9, true, true), (0, 0, true, true));
+        let (listed, unlisted) = ((MANY, MANY, true, true), (0, 0, true, true));
         for (said, ids, missing, setuid, purpose, is_sandbox, expected) in [
             (new, listed, None, false, Run, false, Ok(Means::Range)),
-            (new, (9, 9, false, true), None, true, Run, false, Ok(Means::Range)),
+            (new, (MANY, MANY, false, true), None, true, Run, false, Ok(Means::Range)),
             (new, unlisted, None, false, Build, false, namespace(true, false)),
-            (new, (0, 9, true, false), None, false, Run, false, namespace(false, false)),
-            (new, (9, 9, false, true), None, false, Build, false, namespace(true, true)),
-            (new, (9, 0, true, true), None, false, Run, false, namespace(true, true)),
+            (new, (0, MANY, true, false), None, false, Run, false, namespace(false, false)),
+            (new, (MANY, MANY, false, true), None, false, Build, false, namespace(true, true)),
+            (new, (MANY, 0, true, true), None, false, Run, false, namespace(true, true)),
             (new, listed, Some(CLONE), false, Build, false, Err("no user namespace here (kernel.unpriv")),
             (new, listed, Some(CLONE), true, Build, false, Err("no user namespace")),
             (new, listed, Some(CLONE), true, Run, false, Ok(Means::Range)),
@@ -249,11 +256,11 @@ mod tests {
                 Err("`fakeroot` command is not found"),
             ),
             (old, unlisted, None, false, Run, false, Err("no range in /etc/subuid and /etc/subgid")),
-            (ce, (9, 0, true, true), None, false, Run, false, Err("but none in /etc/subgid")),
-            (ce, (0, 9, true, true), None, false, Run, false, Err("but none in /etc/subuid")),
+            (ce, (MANY, 0, true, true), None, false, Run, false, Err("but none in /etc/subgid")),
+            (ce, (0, MANY, true, true), None, false, Run, false, Err("but none in /etc/subuid")),
             (
                 ce,
-                (9, 9, false, true),
+                (MANY, MANY, false, true),
                 None,
                 false,
                 Build,
@@ -262,6 +269,19 @@ mod tests {
             ),
             (ce, unlisted, Some(CLONE), true, Run, true, Err("no range")),
             (ce, listed, None, false, Build, false, Ok(Means::Range)),
+            (new, (FEW, MANY, true, true), None, false, Build, false, namespace(true, true)),
+            (new, (MANY, FEW, true, true), None, false, Run, false, namespace(true, true)),
+            (
+                ce,
+                (FEW, MANY, true, true),
+                None,
+                false,
+                Run,
+                false,
+                Err("in /etc/subuid has 65535 ids, and at least 65536"),
+            ),
+            (ce, (MANY, FEW, true, true), None, false, Run, false, Err("in /etc/subgid has 65535 ids")),
+            (new, (FEW, FEW, true, true), Some(CLONE), true, Run, false, Err("in /etc/subuid has 65535")),
             ("something 1.0", unlisted, None, false, Run, false, Err("no range")),
             ("singularity version 3.2.1", listed, None, false, Run, false, Err("3.2.1 does not know it")),
         ] {

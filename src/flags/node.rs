@@ -62,3 +62,9 @@ pub struct SubIds {
     /// The `fakeroot` program is found.
     pub fakeroot_command: bool,
 }
+
+impl SubIds {
+    /// The least that a range must hold. Apptainer 1.4.5 ends over shorter ones, in either file: `mapping entries for user U found
+    /// in /etc/subuid but all with a range count lower than 65536`; with none in `/etc/subuid` it goes on without.
+    pub const LEAST: u64 = 65536;
+}

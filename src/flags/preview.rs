@@ -53,7 +53,12 @@ fn expected(container: &Container, runtime: Option<Runtime>, command: &str) -> N
             ..GpuFacts::default()
         },
         namespaces: Namespaces::default(),
-        sub_ids: SubIds { subuid_count: 1, subgid_count: 1, newuidmap: true, fakeroot_command: true },
+        sub_ids: SubIds {
+            subuid_count: SubIds::LEAST,
+            subgid_count: SubIds::LEAST,
+            newuidmap: true,
+            fakeroot_command: true,
+        },
         squashfuse: true,
         fuse_device: true,
     }
