@@ -99,7 +99,8 @@ fn job_file(
     let entry = &order.entry;
     let dlrun = session.settings.node_dlrun().map(Path::to_owned);
     let dlrun = dlrun.map_or_else(std::env::current_exe, Ok)?;
-    let mut command: Vec<String> = vec![text_of(&dlrun)?, "--state-dir".to_owned()];
+    let mut command = environment(session)?;
+    command.extend([text_of(&dlrun)?, "--state-dir".to_owned()]);
     command.push(text_of(session.settings.state_dir())?);
     command.extend(["image", "build", "--order"].map(str::to_owned));
     command.push(text_of(file)?);
@@ -110,13 +111,12 @@ fn job_file(
     command.extend(order.force.then(|| "--force".to_owned()));
     let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
     let mut text = format!(
-        "# dlrun builds the image {name}.\nname = {job}\n\n[run]\ncommand = [{words}]\nworkdir = {dir}\n{env}\n[resources]\n\
+        "# dlrun builds the image {name}.\nname = {job}\n\n[run]\ncommand = [{words}]\nworkdir = {dir}\n\n[resources]\n\
          walltime = {walltime}\n",
         name = entry.name,
         job = quoted(&format!("build-{}", entry.name)),
         words = words.join(", "),
         dir = quoted(&text_of(dir)?),
-        env = environment(session)?,
         walltime = quoted(&resources.walltime.unwrap_or(WALLTIME).to_string()),
     );
     let texts = [("queue", &resources.queue), ("account", &resources.account)];
@@ -142,19 +142,26 @@ fn job_file(
     Ok(text)
 }
 
-/// Settings of this command that the job must share, where they do not stand in a file that the node reads too.
-fn environment(session: &Session) -> Result<String, Error> {
+/// What this command was told that the job must share, where it does not stand in a file that the node reads too: words
+/// before the job's command, since `run.env` does not take names of dlrun's.
+fn environment(session: &Session) -> Result<Vec<String>, Error> {
     let settings = &session.settings;
-    let mut pairs = vec![("DLRUN_IMAGES__DIR", text_of(&settings.image_dir())?)];
-    if let Some(dir) = settings.build_dir() {
-        pairs.push(("DLRUN_IMAGES__BUILD_DIR", text_of(dir)?));
+    let catalogue = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let shared = [
+        ("DLRUN_IMAGES__BUILD_DIR", settings.build_dir()),
+        ("DLRUN_IMAGES__RUNTIME", settings.container_runtime()),
+        ("XDG_CONFIG_HOME", catalogue.as_deref()),
+    ];
+    let mut words = Vec::new();
+    for (name, path) in shared {
+        if let Some(path) = path {
+            words.push(format!("{name}={}", text_of(path)?));
+        }
     }
-    if let Some(runtime) = settings.container_runtime() {
-        pairs.push(("DLRUN_IMAGES__RUNTIME", text_of(runtime)?));
+    if !words.is_empty() {
+        words.insert(0, "/usr/bin/env".to_owned());
     }
-    let pairs: Vec<String> =
-        pairs.iter().map(|(name, value)| format!("{name} = {}", quoted(value))).collect();
-    Ok(format!("env = {{ {} }}\n", pairs.join(", ")))
+    Ok(words)
 }
 
 /// A job file is text.

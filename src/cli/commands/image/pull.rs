@@ -1,7 +1,7 @@
 //! `dlrun image pull`: an image of a registry, the web or an archive becomes a file of the catalogue.
 
 use super::build::{arch, checked};
-use crate::catalogue::{Accelerator, Entry, Place};
+use crate::catalogue::{Accelerator, Entry, Place, fetched};
 use crate::cli::args::ImagePull;
 use crate::cli::error::{Error, Kind};
 use crate::cli::images::making::{Order, Origins, make};
@@ -12,7 +12,8 @@ use crate::container::{PullSource, pulled_name};
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
     let usage = |why: String| Error::new(Kind::Usage, why);
-    let source = PullSource::parse(&args.uri, &std::env::current_dir()?).map_err(usage)?;
+    let written = known(session, &args.uri)?;
+    let source = PullSource::parse(&written, &std::env::current_dir()?).map_err(usage)?;
     let wanted = args.claims.digest.as_deref().map(digest).transpose()?;
     // A registry gives what has this digest, and nothing else; of other sources the file is looked at.
     let (source, digest) = match wanted.as_deref().map(|digest| (source.by_digest(digest), digest)) {
@@ -35,6 +36,24 @@ pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
     let made = make(session, &order)?;
     session.output.result("image pull", &made.to_json(), &made.to_text("pulled"))?;
     Ok(0)
+}
+
+/// The URI that the site has for this one, as for jobs. Archives have none.
+fn known(session: &Session, uri: &str) -> Result<String, Error> {
+    if !uri.contains("://") {
+        return Ok(uri.to_owned());
+    }
+    let found = fetched(uri, session.settings.tables()).map_err(|unknown| {
+        let hint = match &unknown.nearest {
+            Some(nearest) => format!("did you mean `{nearest}://`?"),
+            None => "own schemes are lines of `[aliases]` in the configuration".to_owned(),
+        };
+        Error::new(Kind::Usage, unknown.to_string()).hinted(hint)
+    })?;
+    for reason in &found.reasons {
+        session.output.note(&format!("{}: {reason}", found.uri));
+    }
+    Ok(found.uri)
 }
 
 /// As the options describe it. The file's name is the URI's, so that a job that names the URI finds it.
