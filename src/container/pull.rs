@@ -6,6 +6,7 @@ use super::making::{MakeError, Making};
 use super::progress::Progress;
 use crate::command::Tool;
 use crate::flags::Product;
+use crate::job::credentials_in;
 
 /// Schemes that name something on a network, as every product's `pull` knows them.
 const REMOTE: [&str; 6] = ["docker", "oras", "library", "shub", "https", "http"];
@@ -41,6 +42,9 @@ impl PullSource {
     pub fn parse(text: &str, cwd: &Path) -> Result<Self, String> {
         if let Some(c) = text.chars().find(|c| c.is_control() || c.is_whitespace()) {
             return Err(format!("{text:?} holds {c:?}, which no URI does"));
+        }
+        if let Some(problem) = credentials_in(text) {
+            return Err(problem);
         }
         if text.len() > 2048 {
             return Err("a URI of more than 2048 bytes is none".to_owned());
@@ -145,6 +149,7 @@ mod tests {
             ("oci:", "names no file"),
             ("docker://a\nb", "holds"),
             ("docker://a b", "holds"),
+            ("https://me:secret@h/x.sif", "a user or a password"),
         ] {
             let why = parse(text).expect_err(text);
             assert!(why.contains(part), "{text}: {why}");

@@ -180,6 +180,9 @@ pub(super) fn read_image(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Im
 
 /// The URI of an image, as it is written.
 pub(crate) fn read_uri(text: &str) -> Result<String, String> {
+    if let Some(problem) = credentials_in(text) {
+        return Err(problem);
+    }
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_lowercase())
         && scheme.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+.-".contains(c));
@@ -187,6 +190,20 @@ pub(crate) fn read_uri(text: &str) -> Result<String, String> {
         None if is_scheme && !rest.is_empty() => Ok(text.to_owned()),
         _ => Err(format!("{text:?} is no URI of an image; write \"docker://tensorflow/tensorflow:2.1.0\"")),
     }
+}
+
+/// Says that a URI holds who logs in, as `https://user:password@host/x.sif`: it would stand on command lines, in records and in
+/// the catalogue. `docker://ubuntu@sha256:..` is a digest. The text is not repeated.
+pub(crate) fn credentials_in(uri: &str) -> Option<String> {
+    let (_, rest) = uri.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let (_, behind) = authority.rsplit_once('@')?;
+    let is_digest = ["sha256:", "sha512:"].iter().any(|algorithm| behind.starts_with(algorithm));
+    (!is_digest).then(|| {
+        "the URI holds a user or a password before its `@`, which others could read; log in to the registry beforehand \
+         (`apptainer registry login`, `apptainer remote login`)"
+            .to_owned()
+    })
 }
 
 /// `"auto"`, `true` or `false`.
@@ -308,6 +325,23 @@ mod tests {
         ] {
             let faults = image(lines).expect_err(lines);
             assert!(faults[0].contains(part), "{lines}: {faults:?}");
+        }
+    }
+
+    #[test]
+    fn who_logs_in_is_no_part_of_a_uri() {
+        for uri in
+            ["https://me:secret@h/x.sif", "docker://me:secret@r:5000/a/x:1", "oras://me@r", "https://a@b@h/x"]
+        {
+            for problem in [credentials_in(uri), read_uri(uri).err()] {
+                let problem = problem.expect(uri);
+                assert!(problem.contains("registry login") && !problem.contains("secret"), "{problem}");
+            }
+        }
+        for uri in
+            ["docker://ubuntu@sha256:1", "docker://r:5000/a/x@sha256:1", "https://h/a@b.sif", "oras://r/x:1"]
+        {
+            assert_eq!(credentials_in(uri), None, "{uri}");
         }
     }
 }
