@@ -49,3 +49,4 @@ pub use shelf::{
 };
 pub use sif::Sif;
 pub use surroundings::Surroundings;
+pub use trust::is_vouched_for;

@@ -36,6 +36,16 @@ fn faulty_step(way: &Path, sticky_end: bool, owner: u32) -> Option<String> {
     })
 }
 
+/// Whether the image file at `path` was put there by somebody whom this user trusts: where everybody may write to its directory
+/// anybody can put a file under the name of a URI, so it has to be this user's, root's or of who owns the directory.
+#[must_use]
+pub fn is_vouched_for(path: &Path) -> bool {
+    let Some(dir) = path.parent() else { return false };
+    let (Ok(file), Ok(dir)) = (fs::metadata(path), fs::metadata(dir)) else { return false };
+    let trusted = [nix::unistd::geteuid().as_raw(), 0, dir.uid()];
+    dir.mode() & 0o002 == 0 || trusted.contains(&file.uid())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +68,24 @@ mod tests {
         mode(&inner, 0o755);
         mode(&root.path().join("a"), 0o777);
         assert!(faulty_step(&inner, true, me).is_some_and(|why| why.contains("/a can be written")));
+    }
+
+    #[test]
+    fn where_everybody_writes_only_files_of_trusted_owners_count() {
+        let root = tempfile::tempdir().expect("temp");
+        let dir = root.path().join("images");
+        fs::create_dir(&dir).expect("ours");
+        let link = dir.join("x.sif");
+        assert!(!is_vouched_for(&link), "nothing is there");
+        fs::write(&link, "").expect("ours");
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).expect("ours");
+        assert!(is_vouched_for(&link), "it is our own");
+        // Root alone can give a file away.
+        if nix::unistd::geteuid().is_root() {
+            std::os::unix::fs::chown(&link, Some(4_000_000), None).expect("root may");
+            assert!(!is_vouched_for(&link), "it is another user's");
+            fs::set_permissions(&dir, fs::Permissions::from_mode(0o775)).expect("ours");
+            assert!(is_vouched_for(&link), "not everybody may write there");
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::catalogue::{Catalogue, Entry, FileState, Place, fetched};
 use crate::cli::error::Error;
 use crate::cli::session::Session;
 use crate::config::Settings;
-use crate::container::{Surroundings, here, inspect, look, pulled_path, runs_on};
+use crate::container::{Surroundings, here, inspect, is_vouched_for, look, pulled_path, runs_on};
 use crate::diagnostic::{Problem, chain};
 use crate::job::{Image, JobSpec};
 use crate::plan::{ImageFacts, Plan};
@@ -64,12 +64,12 @@ pub(crate) fn facts(
     Ok(ImageFacts { entries, overridden, pulled, here, ..ImageFacts::default() })
 }
 
-/// The files of those URIs that were pulled, by the URI that was fetched.
+/// The files of those URIs that were pulled by somebody who is trusted, by the URI that was fetched.
 fn pulled<'a>(settings: &Settings, uris: impl Iterator<Item = &'a str>) -> BTreeMap<String, PathBuf> {
     let dir = settings.image_dir();
     let fetched = uris.filter_map(|uri| fetched(uri, settings.tables()).ok());
     let placed = fetched.map(|fetched| (pulled_path(&dir, &fetched.uri), fetched.uri));
-    placed.filter(|(path, _)| path.is_file()).map(|(path, uri)| (uri, path)).collect()
+    placed.filter(|(path, _)| path.is_file() && is_vouched_for(path)).map(|(path, uri)| (uri, path)).collect()
 }
 
 /// Says whether the command may run in a container: then its programs are the container's.

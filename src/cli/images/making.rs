@@ -174,6 +174,7 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
     let mut work = Work { session, order, node: &node, interrupt: &interrupt, display: &mut display };
     let (entry, check) = if is_new { work.fetch(&mut making, &options)? } else { work.describe(&image)? };
     if is_new {
+        forget_origins(&image)?;
         making.publish()?;
         keep_origins(&image, &order.origins)?;
     }
@@ -344,11 +345,15 @@ fn base_of(definition: &str) -> Option<&str> {
     })
 }
 
+/// Endings of the files beside an image that hold what it was made from: a definition, or a URI.
+const ENDINGS: [&str; 2] = ["def", "uri"];
+
 /// Where what an image was made from is kept.
 fn origins_of(image: &Path, origins: &Origins) -> PathBuf {
+    let [definition, uri] = ENDINGS;
     image.with_extension(match origins {
-        Origins::Definition { .. } => "def",
-        Origins::Pull { .. } => "uri",
+        Origins::Definition { .. } => definition,
+        Origins::Pull { .. } => uri,
     })
 }
 
@@ -366,7 +371,21 @@ fn is_made_from(image: &Path, origins: &Origins) -> bool {
             .is_ok_and(|found| found.is_file() && found.len() <= MAX_DEFINITION_BYTES);
         is_small.then(|| fs::read_to_string(path).ok()).flatten()
     };
-    image.exists() && read(&origins_of(image, origins)).is_some_and(|text| text == text_of(origins))
+    // In a directory that all may write to anybody can put both there.
+    let is_trusted = image.exists() && container::is_vouched_for(image);
+    is_trusted && read(&origins_of(image, origins)).is_some_and(|text| text == text_of(origins))
+}
+
+/// Taken away before another image takes the place: killed between the two, it must not be taken for one that was made from
+/// what the former was made from.
+fn forget_origins(image: &Path) -> Result<(), Error> {
+    for ending in ENDINGS {
+        match fs::remove_file(image.with_extension(ending)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Written after the image: while it is another's, the image is not taken for one that was made from it.
@@ -401,5 +420,26 @@ impl Display {
                 self.now(&format!("{name}: {phase} | {}", printable(line)), false);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_whose_origins_are_forgotten_is_made_from_nothing_that_is_known() {
+        let dir = tempfile::tempdir().expect("temp");
+        let image = dir.path().join("x.sif");
+        fs::write(&image, "an image").expect("ours");
+        let of = |text: &str| Origins::Definition { text: text.to_owned(), dir: None, room: 0 };
+        let source = PullSource::parse("docker://x:1", dir.path()).expect("a source");
+        for origins in [of("Bootstrap: scratch"), Origins::Pull { source, digest: None }] {
+            keep_origins(&image, &origins).expect("ours");
+            assert!(is_made_from(&image, &origins) && !is_made_from(&image, &of("another")));
+            forget_origins(&image).expect("ours");
+            assert!(!is_made_from(&image, &origins), "{origins:?}");
+        }
+        forget_origins(&image).expect("there are none");
     }
 }
