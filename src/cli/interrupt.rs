@@ -35,6 +35,11 @@ impl Interrupt {
 
     /// Says whether it came, and goes on to say so.
     pub(crate) fn is_here(&self) -> bool {
+        Self::has_come()
+    }
+
+    /// The same, where it may not have been taken over: then it ends the process and never comes here.
+    pub(crate) fn has_come() -> bool {
         CAME.load(Ordering::Relaxed)
     }
 

@@ -12,11 +12,15 @@ use super::failure::ContainerError;
 const PIECE: usize = 1 << 20;
 
 /// `sha256:` and 64 hexadecimal digits of a file's content. `progress` hears after each MiB how many bytes are read, out
-/// of how many; it may be called with more than the length where the file grows meanwhile.
+/// of how many; it may be called with more than the length where the file grows meanwhile. Once it says `false` the rest is
+/// left unread, and there is no digest.
 ///
 /// # Errors
 /// [`ContainerError::Read`].
-pub fn digest(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<String, ContainerError> {
+pub fn digest(
+    path: &Path,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Option<String>, ContainerError> {
     let failed = |source| ContainerError::Read { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
@@ -27,14 +31,16 @@ pub fn digest(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<String,
             Ok(read) => {
                 hasher.update(&piece[..read]);
                 done += read as u64;
-                progress(done, length);
+                if !progress(done, length) {
+                    return Ok(None);
+                }
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => return Err(failed(error)),
         }
     }
     let digits: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("sha256:{digits}"))
+    Ok(Some(format!("sha256:{digits}")))
 }
 
 #[cfg(test)]
@@ -46,7 +52,12 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("temp");
         let told = |path: &Path| {
             let mut steps = Vec::new();
-            (digest(path, &mut |done, total| steps.push((done, total))).expect("readable"), steps)
+            let mut note = |done, total| {
+                steps.push((done, total));
+                true
+            };
+            let found = digest(path, &mut note).expect("readable").expect("nobody stops it");
+            (found, steps)
         };
         // FIPS 180-2, the digests of nothing and of one million `a`.
         let (nothing, steps) = told(file.path());
@@ -56,7 +67,8 @@ mod tests {
         let (million, steps) = told(file.path());
         assert_eq!(million, "sha256:cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
         assert_eq!(steps.last(), Some(&(1_000_000, 1_000_000)));
-        let gone = digest(Path::new("/nonexistent"), &mut |_, _| {}).expect_err("none");
+        assert_eq!(digest(file.path(), &mut |_, _| false).expect("readable"), None, "it is stopped");
+        let gone = digest(Path::new("/nonexistent"), &mut |_, _| true).expect_err("none");
         assert!(gone.to_string().contains("/nonexistent"), "{gone}");
     }
 }

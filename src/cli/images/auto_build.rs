@@ -5,7 +5,7 @@ use std::fs;
 use super::build_job::{self, Resources};
 use super::making::{Order, make};
 use crate::catalogue::{Accelerator, Device, Processor, Wanted};
-use crate::cli::commands::image::{of_recipe, written};
+use crate::cli::commands::image::{arch, of_recipe, written};
 use crate::cli::error::{Error, Kind};
 use crate::cli::load::Job;
 use crate::cli::session::Session;
@@ -34,8 +34,7 @@ fn target(wanted: &Wanted) -> Target {
         Processor::Named(name, _) => Some(name.clone()),
         Processor::Here(_) | Processor::Unknown => None,
     };
-    let arch =
-        wanted.arch.as_ref().map_or_else(|| std::env::consts::ARCH.to_owned(), |(arch, _)| arch.clone());
+    let arch = wanted.arch.as_ref().map_or_else(|| arch().to_owned(), |(arch, _)| arch.clone());
     Target {
         version: wanted.version.clone(),
         provenance: wanted.provenance,

@@ -124,13 +124,14 @@ impl Bench {
     }
 }
 
-/// The SHA-256 of a file, with progress.
+/// The SHA-256 of a file, with progress; large ones take minutes, so Ctrl-C ends it.
 pub(crate) fn digest_of(name: &str, path: &Path, display: &mut Display) -> Result<String, Error> {
     let found = digest(path, &mut |done, total| {
         let percent = done.saturating_mul(100).checked_div(total).unwrap_or(100);
         display.now(&format!("{name}: reading it for its digest, {percent} %"), false);
+        !Interrupt::has_come()
     });
-    Ok(found?)
+    found?.ok_or_else(interrupted)
 }
 
 /// What is wrong with a file before it is run. An image for other machines is no fault, but cannot be tried here.

@@ -8,7 +8,7 @@ mod list;
 mod pull;
 mod show;
 
-pub(crate) use build::{of_recipe, written};
+pub(crate) use build::{arch, of_recipe, written};
 
 use crate::catalogue::{Accelerator, Catalogue, Entry};
 use crate::cli::args::{ImageArgs, ImageVerb};
