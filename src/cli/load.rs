@@ -89,8 +89,8 @@ impl Job {
             (tried, site) = resolved(session, &spec, facts.clone(), against);
         }
         let mut to_build = None;
-        if let Ok(Plan { no_image: Some(none), image: None, .. }) = &tried {
-            let order = auto_build::order(session, none)?;
+        if let Ok(plan @ Plan { no_image: Some(none), image: None, .. }) = &tried {
+            let order = auto_build::order(session, plan, none)?;
             facts.images.built = Some((order.entry.name.clone(), making::file_of(&order.entry)?));
             (tried, site) = resolved(session, &spec, facts, against);
             to_build = Some(order);

@@ -1,5 +1,6 @@
 //! Options that a job file hands through to the scheduler, and those that it must leave to dlrun.
 
+use super::Plan;
 use crate::diagnostic::Problem;
 use crate::job::Located;
 
@@ -40,6 +41,15 @@ pub(super) fn problem(option: &Located<String>) -> Option<Problem> {
     let (_, instead) = OWN_OPTIONS.iter().find(|(known, _)| *known == own)?;
     let problem = Problem::at(option.span.clone(), format!("`{text}` is dlrun's own to write"));
     Some(problem.hinted(*instead))
+}
+
+impl Plan {
+    /// The option handed through to `sbatch` that it takes for one of `names`: long ones, and letters as `-d`.
+    #[must_use]
+    pub fn handed_through(&self, names: &[&str]) -> Option<&str> {
+        let options = self.directives.iter().chain(&self.arguments);
+        options.map(String::as_str).find(|option| named(option, names.iter().copied()).is_some())
+    }
 }
 
 /// Letters of `sbatch` that take no value: another may be stuck to them (`-Ht5`).

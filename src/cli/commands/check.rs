@@ -34,6 +34,7 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         "site": job.site_json(),
         "scheduler_says": verdict,
         "python_environment_ready": environment_ready,
+        "image_to_build": job.to_build.as_ref().map(|order| &order.entry.name),
         "warnings": plan.warnings,
         "notes": plan.notes,
     });
@@ -47,6 +48,10 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
     lines.extend(plan.notes.iter().map(|note| format!("note: {note}")));
     if environment_ready == Some(false) {
         lines.push("its Python environment is not made yet; `dlrun submit` makes it".to_owned());
+    }
+    if let Some(order) = &job.to_build {
+        lines
+            .push(format!("the image {} is not built yet; `dlrun submit` builds it first", order.entry.name));
     }
     session.output.result("check", &value, &(lines.join("\n") + "\n"))?;
     Ok(0)

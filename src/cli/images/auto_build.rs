@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::build_job::{self, Resources};
-use super::making::{Order, make};
+use super::making::{Made, Order, make, standing};
 use crate::catalogue::{Accelerator, Device, Processor, Wanted};
 use crate::cli::commands::image::{arch, of_recipe, written};
 use crate::cli::error::{Error, Kind};
@@ -12,12 +12,21 @@ use crate::cli::session::Session;
 use crate::cli::track::Tracker;
 use crate::config::Owner;
 use crate::job::{DependencyKind, JobId, RunId, SchedulerKind};
-use crate::plan::{NoImage, PlannedDependency};
+use crate::plan::{Decision, NoImage, Plan, PlannedDependency};
 use crate::recipe::Target;
 use crate::units::Walltime;
 
 /// What has to be built where no image fits. Nothing is written: a plan tells it too.
-pub(crate) fn order(session: &Session, none: &NoImage) -> Result<Order, Error> {
+pub(crate) fn order(session: &Session, plan: &Plan, none: &NoImage) -> Result<Order, Error> {
+    if plan.scheduler == SchedulerKind::Slurm
+        && let Some(option) = plan.handed_through(&["--dependency", "-d"])
+    {
+        let message =
+            format!("the run waits for its image's build, and `{option}` would take the place of that");
+        return Err(
+            Error::new(Kind::JobFile, message).hinted("say it by `resources.depends`: both hold then")
+        );
+    }
     let definition = written(&target(&none.wanted), &session.recipes()?)?;
     of_recipe(session, &definition, None, Owner::User)
 }
@@ -48,8 +57,14 @@ fn target(wanted: &Wanted) -> Target {
 /// Builds the image of a job that is handed over: here for a job on this machine, else as a job that this one waits for.
 pub(crate) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
     let Some(order) = job.to_build.take() else { return Ok(()) };
+    if let Some(made) = standing(session, &order)? {
+        is_there(job, &made);
+        return Ok(());
+    }
     if job.plan.scheduler == SchedulerKind::Local {
-        make(session, &order)?;
+        let name = &order.entry.name;
+        session.output.note(&format!("image: {name} is built here; the run starts when it is done"));
+        is_there(job, &make(session, &order)?);
         return Ok(());
     }
     let (run_id, job_id) = match running(session, &order, job.plan.scheduler)? {
@@ -62,9 +77,34 @@ pub(crate) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
         "image: {} is built by run {short} ({scheduler} job {job_id}); this run waits for it, and does not start if it fails",
         order.entry.name
     ));
+    decide(
+        job,
+        format!("run {run_id} ({scheduler} job {job_id})"),
+        "the run waits for it, and does not start if it fails",
+    );
+    // Slurm would keep a job for ever whose dependency failed (sbatch(1)); the other schedulers remove it.
+    let is_said = job.plan.handed_through(&["--kill-on-invalid-dep"]).is_some();
+    if job.plan.scheduler == SchedulerKind::Slurm && !is_said {
+        job.plan.arguments.push("--kill-on-invalid-dep=yes".to_owned());
+    }
     let depends = PlannedDependency { kind: DependencyKind::AfterOk, job_ids: vec![job_id] };
     job.plan.resources.depends.push(depends);
     Ok(())
+}
+
+/// What is known of an image that could not be known when the job was planned.
+fn is_there(job: &mut Job, made: &Made) {
+    if let Some(image) = &mut job.plan.image {
+        image.digest.clone_from(&made.entry.digest);
+    }
+    let how = if made.is_new { "built before the run was handed over" } else { "was there already" };
+    decide(job, made.entry.name.clone(), how);
+}
+
+/// Puts it into the plan that is kept with the run.
+fn decide(job: &mut Job, value: String, why: &str) {
+    let what = "image build".to_owned();
+    job.plan.decisions.push(Decision { what, value, why: why.to_owned(), rejected: Vec::new() });
 }
 
 fn hand_over(session: &Session, order: &Order, job: &Job) -> Result<(RunId, JobId), Error> {

@@ -144,17 +144,28 @@ impl Session {
     }
 }
 
+/// The image, where it is there and described already. Where it is not as it should be, or another stands in its place, that is
+/// the error, before anybody waits for it.
+pub(crate) fn standing(session: &Session, order: &Order) -> Result<Option<Made>, Error> {
+    let shelf = shelf_of(session, &order.entry)?;
+    let image = file_of(&order.entry)?;
+    if order.force || !image.exists() {
+        return Ok(None);
+    }
+    if !is_made_from(&image, &order.origins) {
+        return Err(from_something_else(&image));
+    }
+    shelf.exists().then(|| found(session, order, shelf)).transpose()
+}
+
 /// Makes the image, unless it is there.
 pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
+    if let Some(made) = standing(session, order)? {
+        return Ok(made);
+    }
     let shelf = shelf_of(session, &order.entry)?;
     let image = file_of(&order.entry)?;
     let is_same = is_made_from(&image, &order.origins);
-    if image.exists() && !is_same && !order.force {
-        return Err(from_something_else(&image));
-    }
-    if is_same && shelf.exists() && !order.force {
-        return found(session, order, shelf);
-    }
     let node = container::node_facts(session.settings.container_runtime(), false)?;
     let options = options(session, order, &node)?;
     let mut display = Display::timed(session.output);

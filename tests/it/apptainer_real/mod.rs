@@ -3,6 +3,7 @@
 //! `tests/apptainer up` installs the runtime, makes the users and the base image that these tests need, and
 //! `tests/apptainer env` tells where they are ([`place`]).
 
+pub(crate) mod auto_build;
 mod base;
 mod build;
 mod check;

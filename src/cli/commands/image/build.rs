@@ -10,7 +10,7 @@ use crate::catalogue::{Accelerator, Entry, Place, name_problem};
 use crate::cli::args::ImageBuild;
 use crate::cli::error::{Error, Kind};
 use crate::cli::images::build_job::read_order;
-use crate::cli::images::making::{MAX_DEFINITION_BYTES, Order, Origins, make};
+use crate::cli::images::making::{MAX_DEFINITION_BYTES, Order, Origins, make, standing};
 use crate::cli::session::Session;
 use crate::cli::source::open;
 use crate::config::{Origin, Owner, VersionRange};
@@ -39,10 +39,11 @@ pub(crate) fn run(session: &Session, args: &ImageBuild) -> Result<u8, Error> {
         session.output.result("image build", &value, text)?;
         return Ok(0);
     }
-    if args.submit {
+    let standing = if args.submit { standing(session, &order)? } else { None };
+    if args.submit && standing.is_none() {
         return build_job::run(session, args, &order);
     }
-    let made = make(session, &order)?;
+    let made = standing.map_or_else(|| make(session, &order), Ok)?;
     session.output.result("image build", &made.to_json(), &made.to_text("built"))?;
     Ok(0)
 }
