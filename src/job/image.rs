@@ -102,10 +102,15 @@ impl Bind {
             None if bind.has_variable() && target == source => {
                 Err(format!("{source:?} needs a target, such as \"{source}:/scratch\""))
             }
+            None if bind.has_variable() && names_no_variable(source) => Err(format!(
+                "the source {source:?} names no variable behind `$`, and nothing is run; write $NAME or ${{NAME}}, or ./{source}"
+            )),
             None if !target.starts_with('/') && target != source => {
                 Err(format!("the target {target:?} must be absolute"))
             }
-            None => Ok(bind),
+            None => {
+                target_fault(target).map_or(Ok(bind), |fault| Err(format!("the target {target:?} {fault}")))
+            }
         }
     }
 
@@ -128,6 +133,29 @@ fn path_fault(path: &str) -> Option<&'static str> {
         }
         _ if path.len() > 4096 => Some("is longer than 4096 bytes"),
         _ => None,
+    }
+}
+
+/// Whether a source begins with a `$` that begins no name, such as `$(id)`.
+fn names_no_variable(source: &str) -> bool {
+    let Some(rest) = source.strip_prefix('$') else { return false };
+    let name = match rest.strip_prefix('{') {
+        Some(rest) => rest.split_once('}').map_or("", |(name, _)| name),
+        None => rest,
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let whole = !rest.starts_with('{') || name.chars().all(is_name);
+    !whole || !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+}
+
+/// A target that no runtime mounts as it is meant: one over the root hides the image, and Apptainer 1.4.5 takes `..` for
+/// another directory than the kernel does, and fails while it sets the container up.
+fn target_fault(target: &str) -> Option<&'static str> {
+    let mut parts = target.split('/').filter(|part| !part.is_empty() && *part != ".");
+    match parts.clone().next() {
+        None => Some("would hide the whole image; name a directory in it"),
+        Some(_) if parts.any(|part| part == "..") => Some("holds `..`; write the directory out"),
+        Some(_) => None,
     }
 }
 
@@ -263,6 +291,17 @@ fn read_options(fields: &mut Fields<'_>) -> Vec<Located<String>> {
                     option.value
                 )
             }
+            // The runtime would print its help and end with 0, as if the command had run.
+            None if ["-h", "--help"].contains(&name) => {
+                format!("`image.options`: with `{name}` the command would not run")
+            }
+            // `-B/data` and `-cB /data` are options of dlrun's own too, and `-cC` is `-C`: taken apart they are plain.
+            None if !name.starts_with("--") && name.chars().count() > 2 => {
+                format!(
+                    "`image.options`: {:?} holds more than one short option, or its value; write `--name=value`",
+                    option.value
+                )
+            }
             None if option.value.chars().any(char::is_control) => {
                 format!("`image.options`: {:?} holds a control character", option.value)
             }
@@ -322,6 +361,18 @@ mod tests {
             ("build = true", "must be text"),
             ("options = [\"--nv\"]", "the key is `image.gpu`"),
             ("options = [\"contain\"]", "is not an option"),
+            ("options = [\"-B/:/x\"]", "more than one short option"),
+            ("options = [\"-B /:/x\"]", "more than one short option"),
+            ("options = [\"-cB=/:/x\"]", "more than one short option"),
+            ("options = [\"-h\"]", "would not run"),
+            ("options = [\"--help\"]", "would not run"),
+            ("options = [\"--help=true\"]", "would not run"),
+            ("bind = [\"/tmp:/\"]", "hide the whole image"),
+            ("bind = [\"/tmp://./\"]", "hide the whole image"),
+            ("bind = [\"/\"]", "hide the whole image"),
+            ("bind = [\"/tmp:/a/../../etc\"]", "holds `..`"),
+            ("bind = [\"$(id):/h\"]", "names no variable"),
+            ("bind = [\"${HOME-x}:/h\"]", "names no variable"),
         ] {
             let faults = image(lines).expect_err(lines);
             assert!(faults[0].contains(part), "{lines}: {faults:?}");
