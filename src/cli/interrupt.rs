@@ -25,11 +25,20 @@ impl Interrupt {
         Self
     }
 
-    /// Takes SIGTERM over too: for what must clear up before it ends.
+    /// Takes SIGTERM and SIGHUP (a lost connection) over too: for what must clear up before it ends.
     pub(crate) fn take_all() -> Self {
         let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART, SigSet::empty());
-        // SAFETY: as above.
-        let _ = unsafe { sigaction(Signal::SIGTERM, &action) };
+        for signal in [Signal::SIGTERM, Signal::SIGHUP] {
+            // SAFETY: as above.
+            let before = unsafe { sigaction(signal, &action) };
+            // `nohup` ignores it, and then it must not end anything.
+            if let Ok(before) = before.as_ref()
+                && matches!(before.handler(), SigHandler::SigIgn)
+            {
+                // SAFETY: it is the disposition that was there.
+                let _ = unsafe { sigaction(signal, before) };
+            }
+        }
         Self::take()
     }
 

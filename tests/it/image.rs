@@ -100,6 +100,20 @@ fn a_file_that_describes_others_is_not_written_over() {
 }
 
 #[test]
+fn an_archive_that_is_missing_or_a_pipe_is_refused_before_the_runtime_opens_it() {
+    let place = place("");
+    let env = &place.env;
+    let pipe = env.root().join("pipe.tar");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("ours");
+    let pull = |path: &std::path::Path| {
+        let uri = format!("docker-archive:{}", path.display());
+        env.dlrun(["image", "pull", "--framework", "mxnet", "--version", "1", &uri]).run()
+    };
+    let _ = pull(&pipe).code(65).warns("neither a file nor a directory");
+    let _ = pull(&env.root().join("none.tar")).code(66).warns("none.tar cannot be reached");
+}
+
+#[test]
 fn hostile_and_mistyped_names_are_refused() {
     let place = place("");
     let (env, image) = (&place.env, &place.image);

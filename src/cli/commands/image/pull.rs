@@ -14,6 +14,7 @@ pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
     let usage = |why: String| Error::new(Kind::Usage, why);
     let written = known(session, &args.uri)?;
     let source = PullSource::parse(&written, &std::env::current_dir()?).map_err(usage)?;
+    look_at(&source)?;
     let wanted = args.claims.digest.as_deref().map(digest).transpose()?;
     // A registry gives what has this digest, and nothing else; of other sources the file is looked at.
     let (source, digest) = match wanted.as_deref().map(|digest| (source.by_digest(digest), digest)) {
@@ -54,6 +55,22 @@ fn known(session: &Session, uri: &str) -> Result<String, Error> {
         session.output.note(&format!("{}: {reason}", found.uri));
     }
     Ok(found.uri)
+}
+
+/// What is on this machine must be a file or a directory: the runtime waits without end for the writer of a pipe.
+fn look_at(source: &PullSource) -> Result<(), Error> {
+    let PullSource::Local { path, .. } = source else { return Ok(()) };
+    let found = std::fs::metadata(path).map_err(|error| {
+        let kind = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Kind::NotPermitted,
+            _ => Kind::Missing,
+        };
+        Error::new(kind, format!("{path} cannot be reached: {error}"))
+    })?;
+    if found.is_file() || found.is_dir() {
+        return Ok(());
+    }
+    Err(Error::new(Kind::JobFile, format!("{path} is neither a file nor a directory")))
 }
 
 /// As the options describe it. The file's name is the URI's, so that a job that names the URI finds it.
