@@ -38,7 +38,7 @@ fn image_text(image: &RunImage) -> String {
 
 /// `apptainer 1.4.5: --nv, --pwd`
 fn entry_text(record: &ContainerRecord) -> String {
-    let runtime = record.runtime_text().unwrap_or_else(|| "no runtime".to_owned());
+    let runtime = record.runtime_text().unwrap_or_else(|| "none was started".to_owned());
     let flags = record.flags.iter().map(|reason| &*reason.flag);
     let flags: Vec<&str> = flags.filter(|flag| flag.starts_with('-')).collect();
     match &record.unasked {

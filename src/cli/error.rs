@@ -94,6 +94,12 @@ impl Error {
         self
     }
 
+    /// Without the next steps that its cause brought along.
+    pub(crate) fn unhinted(mut self) -> Self {
+        self.hints.clear();
+        self
+    }
+
     /// The error with its causes, on one line.
     pub(crate) fn message(&self) -> String {
         chain(self.source.as_ref()).join(": ")

@@ -53,8 +53,9 @@ impl Job {
         let place = Place::of(&spec, &file);
         let mut images = image_facts::facts(session, &spec, place.image.as_deref(), !args.no_check)?;
         images.script_dir = image_facts::script_dir(place.script.as_deref(), &place.workdir);
+        let contains = image_facts::may_contain(&spec.image, &images);
         if !args.no_check {
-            let mut missing = place.missing(&spec, image_facts::may_contain(&spec.image, &images));
+            let mut missing = place.missing(&spec, contains);
             let job_dir = file.parent().unwrap_or(Path::new("/"));
             missing.extend(image_facts::missing_sources(&spec.image, job_dir, &session.settings));
             if !missing.is_empty() {
@@ -98,6 +99,10 @@ impl Job {
         match (tried, site) {
             (Ok(mut plan), site) => {
                 plan.warnings.extend(source.warnings());
+                if !args.no_check && plan.image.is_none() && contains {
+                    let why = place.program_problem(&spec, false);
+                    plan.warnings.extend(why.map(|why| format!("{why}, and the job runs in no image")));
+                }
                 // Where the command runs in a container, none is made.
                 let python = python.filter(|_| plan.python_env.is_some());
                 Ok(Self { plan, python, site, to_build })
@@ -194,7 +199,7 @@ impl Place {
             script,
             workdir,
             env_file: spec.run.env_file.as_ref().map(|path| tidy(&dir.join(&path.value))),
-            image: spec.image.path.as_ref().map(|path| tidy(&dir.join(&path.value))),
+            image: spec.image.path.as_ref().map(|path| without_parents(tidy(&dir.join(&path.value)))),
             requirements: spec.requirements.as_ref().map(|path| tidy(&dir.join(&path.value))),
         }
     }
@@ -217,6 +222,12 @@ impl Place {
         let program = self.program_problem(spec, may_contain).or_else(|| self.script_argument_problem(spec));
         if let Some(message) = program {
             let hint = "if it exists on the compute nodes only, submit with `--no-check`";
+            let hint = match &spec.framework.name {
+                Some(framework) if !may_contain && !spec.image.none => format!(
+                    "the catalogue has no image of {framework} that would have it: `dlrun image build {framework}` makes one, `dlrun image add FILE` takes one in; {hint}"
+                ),
+                _ => hint.to_owned(),
+            };
             problems.push(Problem::at(span, message).hinted(hint));
         }
         if let (Some(path), Some(named)) = (&self.requirements, &spec.requirements)
@@ -343,6 +354,19 @@ fn env_file_problem(path: &Path) -> Option<String> {
             Some("can be read by others; it holds secrets, so `chmod 600` it".to_owned())
         }
         Ok(_) => None,
+    }
+}
+
+/// A path with `..` is told as `dlrun image add` tells it, so that the catalogue knows it. Others stay as they are written,
+/// since the nodes may see a directory by that name only.
+fn without_parents(path: PathBuf) -> PathBuf {
+    if !path.components().any(|part| part == std::path::Component::ParentDir) {
+        return path;
+    }
+    let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
+    match (dir, path.file_name()) {
+        (Some(dir), Some(name)) => dir.join(name),
+        _ => path,
     }
 }
 

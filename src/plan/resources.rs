@@ -143,6 +143,9 @@ impl Resolver<'_> {
     /// Nothing is dropped in silence: options that only a cluster has are named.
     fn name_what_local_lacks(&mut self) {
         let asked = &self.spec.resources;
+        // A container gets the flags of GPUs by it.
+        let image = &self.spec.image;
+        let may_contain = image.path.is_some() || image.uri.is_some() || self.spec.framework.name.is_some();
         let lacks = [
             ("queue", asked.queue.is_some()),
             ("account", asked.account.is_some()),
@@ -151,7 +154,7 @@ impl Resolver<'_> {
             ("constraint", asked.constraint.is_some()),
             ("nodelist", asked.nodelist.is_some()),
             ("exclude", asked.exclude.is_some()),
-            ("gpus_per_node", asked.gpus_per_node.is_some()),
+            ("gpus_per_node", asked.gpus_per_node.is_some() && (image.none || !may_contain)),
             ("exclusive", asked.exclusive.is_some()),
             ("memory_per_cpu", asked.memory_per_cpu.is_some()),
             ("tasks_per_node", asked.tasks_per_node.is_some_and(|tasks| tasks > 1)),

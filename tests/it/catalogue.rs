@@ -201,6 +201,76 @@ fn an_image_for_gpus_is_taken_by_a_job_with_gpus_whose_driver_serves_it() {
 }
 
 #[test]
+fn a_program_that_only_an_image_would_have_is_told() {
+    let env = TestEnv::new();
+    let file = env.write("job.toml", format!("[run]\ncommand = [\"nosuch-python\"]\n{WANTS}"));
+    let plan = |code| env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(code);
+    // Nothing of that framework is in the catalogue: the next step is an image.
+    let _ = plan(66)
+        .warns("the program \"nosuch-python\" is not in PATH")
+        .warns("the catalogue has no image of tensorflow")
+        .warns("`dlrun image build tensorflow`");
+    // Where images are passed over, the plan says why, and that the host lacks the program.
+    shelf(&env, "a.toml", &image(&env, "old", "version = \"1.15\""));
+    let _ = plan(0)
+        .says("not image old: version 1.15 is not in 2.1")
+        .says("warning: the program \"nosuch-python\" is not in PATH, and the job runs in no image");
+    shelf(&env, "a.toml", &image(&env, "new", "version = \"2.1\""));
+    let _ = plan(0).says("`new` of the catalogue").never_says("the program");
+}
+
+#[test]
+fn an_image_that_is_named_by_a_way_up_is_known() {
+    let env = TestEnv::new();
+    shelf(&env, "a.toml", &image(&env, "tf", "version = \"2.1\""));
+    fs::create_dir_all(env.jobs().join("deeper")).expect("a directory");
+    let file = env.job("true", "[image]\npath = \"deeper/../tf.sif\"\n");
+    let plan = env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(0);
+    let _ = plan.says("the catalogue describes it as `tf`").never_says("deeper");
+}
+
+#[test]
+fn gpus_of_a_local_job_have_an_effect_in_a_container_only() {
+    let env = TestEnv::new();
+    let warning = "without effect on a local job: gpus_per_node";
+    let plan = |more: &str| {
+        let file = env.job("true", &format!("[resources]\ngpus_per_node = 1\n{more}"));
+        env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(0)
+    };
+    let _ = plan("").says(warning);
+    let _ = plan("[image]\nuri = \"docker://x\"\n").says("--nv").never_says(warning);
+}
+
+#[test]
+fn a_pull_goes_by_aliases_and_mirrors() {
+    let env = TestEnv::new();
+    configure(
+        &env,
+        "[images]\nruntime = \"/nosuch/apptainer\"\n[aliases]\nml = \"docker://registry.example.org/ml\"\n[mirrors]\n\"docker://registry.example.org\" = \"docker://near.example.org\"\n",
+    );
+    let words = ["image", "pull", "ml://torch:2.4", "--framework", "pytorch", "--version", "2.4"];
+    let _ = env
+        .dlrun(words)
+        .run()
+        .code(66)
+        .warns("`ml` is an alias of docker://registry.example.org/ml")
+        .warns("docker://near.example.org is the mirror of docker://registry.example.org");
+}
+
+#[test]
+fn a_recipe_is_taken_by_its_name() {
+    let env = TestEnv::new();
+    let print = |recipe: &str| env.dlrun(["image", "build", "keras", "--print", "--recipe", recipe]).run();
+    let _ = print("keras-jax-pip").code(0).says("jax==");
+    let _ = print("keras-jxa-pip").code(66).warns("keras-jax-pip");
+    let _ = env
+        .dlrun(["image", "build", "tensorflow", "--version", "9", "--print"])
+        .run()
+        .code(66)
+        .warns("\n             recipe tensorflow-hub (built in): knows the versions");
+}
+
+#[test]
 fn a_faulty_file_of_the_user_is_told_with_its_line() {
     let env = TestEnv::new();
     let path = shelf(&env, "a.toml", "[[image]]\nname = \"a\"\nversoin = \"2.1\"\n");

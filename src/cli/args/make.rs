@@ -46,6 +46,9 @@ pub(crate) struct ImageBuild {
     /// The processor to build for: x86-64-v3, or archspec's name such as skylake_avx512
     #[arg(long, value_name = "NAME")]
     pub(crate) microarch: Option<String>,
+    /// The recipe to take: tensorflow-hub, or one of your own; default: the first that serves
+    #[arg(long, value_name = "NAME", conflicts_with = "definition")]
+    pub(crate) recipe: Option<String>,
     /// The base image: a name of the configuration, a file, a sandbox directory or a URI
     #[arg(long, value_name = "BASE", value_hint = ValueHint::AnyPath)]
     pub(crate) base: Option<String>,

@@ -155,7 +155,8 @@ fn file_fault(path: &Path, claims: &Claims) -> Result<Option<String>, Error> {
 pub(crate) fn keep(owner: Owner, file_name: &str, text: &str) -> Result<PathBuf, Error> {
     let dir = shelf_dir(owner)?;
     keep_description(&dir, file_name, text, owner == Owner::Site).map_err(|error| {
-        let error = Error::from(error);
+        // Its hints are about images; this is about the few lines that describe one.
+        let error = Error::from(error).unhinted();
         match owner {
             Owner::Site => {
                 error.hinted("the site's catalogue is root's; without `--site` it goes into yours")

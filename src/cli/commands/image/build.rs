@@ -58,6 +58,7 @@ fn target(args: &ImageBuild) -> Result<Target, Error> {
         compiler: args.compiler.clone(),
         accelerator: args.gpu.unwrap_or(Accelerator::None),
         microarch: args.microarch.clone(),
+        recipe: args.recipe.clone(),
         base: args.base.as_deref().map(base).transpose()?,
         ..Target::new(&args.framework.to_lowercase(), arch())
     })
@@ -103,7 +104,7 @@ fn refused(framework: &str, problems: &[Problem]) -> Error {
     let all: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
     let message = match &all[..] {
         [one] => (*one).to_owned(),
-        several => format!("no recipe makes such an image of {framework}: {}", several.join("; ")),
+        several => format!("no recipe makes such an image of {framework}:\n{}", several.join("\n")),
     };
     let hints = problems.iter().filter_map(|problem| problem.hint.clone());
     hints.fold(Error::new(Kind::Missing, message), Error::hinted)
