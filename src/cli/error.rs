@@ -8,6 +8,7 @@ use crate::client::ClientError;
 use crate::container::{ContainerError, MakeError, advice};
 use crate::diagnostic::{Problem, chain, render_chain, render_problems};
 use crate::job::SchedulerKind;
+use crate::private::PrivateError;
 use crate::protocol::RefusalKind;
 use crate::pyenv::PyenvError;
 use crate::rundir::RunDirError;
@@ -212,7 +213,9 @@ fn file_kind(error: &std::io::Error) -> Kind {
 impl From<RunDirError> for Error {
     fn from(error: RunDirError) -> Self {
         let kind = match &error {
-            RunDirError::ForeignOwner { .. } | RunDirError::Exposed { .. } => Kind::NotPermitted,
+            RunDirError::Private(PrivateError::ForeignOwner { .. } | PrivateError::Exposed { .. }) => {
+                Kind::NotPermitted
+            }
             _ => Kind::CannotWrite,
         };
         let hint = "`dlrun config show` tells where the state directory is; `--state-dir` names another";

@@ -8,46 +8,9 @@ use crate::private::PrivateError;
 /// What went wrong with a file or directory of the state directory.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
-    /// A file or directory could not be opened.
-    #[error("cannot open `{path}`")]
-    Open {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file or directory could not be created.
-    #[error("cannot create `{path}`")]
-    Create {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file could not be read.
-    #[error("cannot read `{path}`")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file could not be written; what stood there before still does.
-    #[error("cannot write `{path}`")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A directory could not be listed.
-    #[error("cannot list `{path}`")]
-    List {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    /// Opening, creating, reading, writing or listing failed, or others could have written there.
+    #[error(transparent)]
+    Private(#[from] PrivateError),
     /// A run could not be removed, or not wholly.
     #[error("cannot remove `{path}`")]
     Remove {
@@ -55,32 +18,6 @@ pub enum RunDirError {
         path: PathBuf,
         /// Why.
         source: io::Error,
-    },
-    /// A directory of ours belongs to somebody else.
-    #[error("`{path}` belongs to user id {owner}, not to {user}")]
-    ForeignOwner {
-        /// The directory.
-        path: PathBuf,
-        /// Who owns it.
-        owner: u32,
-        /// Who asks.
-        user: u32,
-    },
-    /// Others may write to a directory of ours.
-    #[error("`{path}` can be written by others (mode {mode:03o})")]
-    Exposed {
-        /// The directory.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// A file is larger than anything dlrun writes there.
-    #[error("`{path}` is larger than {limit} bytes")]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The limit, in bytes.
-        limit: usize,
     },
     /// A file's content is not what its name promises.
     #[error("`{path}` is damaged")]
@@ -122,26 +59,6 @@ impl RunDirError {
     /// True when what was asked for is simply not there.
     #[must_use]
     pub fn is_missing(&self) -> bool {
-        match self {
-            Self::Open { source, .. } | Self::Read { source, .. } | Self::List { source, .. } => {
-                source.kind() == io::ErrorKind::NotFound
-            }
-            _ => false,
-        }
-    }
-}
-
-impl From<PrivateError> for RunDirError {
-    fn from(error: PrivateError) -> Self {
-        match error {
-            PrivateError::Open { path, source } => Self::Open { path, source },
-            PrivateError::Create { path, source } => Self::Create { path, source },
-            PrivateError::Read { path, source } => Self::Read { path, source },
-            PrivateError::Write { path, source } => Self::Write { path, source },
-            PrivateError::List { path, source } => Self::List { path, source },
-            PrivateError::ForeignOwner { path, owner, user } => Self::ForeignOwner { path, owner, user },
-            PrivateError::Exposed { path, mode } => Self::Exposed { path, mode },
-            PrivateError::TooLarge { path, limit } => Self::TooLarge { path, limit },
-        }
+        matches!(self, Self::Private(error) if error.is_missing())
     }
 }

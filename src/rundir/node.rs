@@ -7,7 +7,7 @@ use super::failure::RunDirError;
 use super::fit;
 use super::run::read_versioned;
 use crate::job::RunId;
-use crate::private::PrivateDir;
+use crate::private::{PrivateDir, PrivateError};
 use crate::record::{MeasureKey, NodeRecord, NodeState};
 
 const RECORD_FILE: &str = "record.json";
@@ -92,10 +92,12 @@ impl NodeDir {
     /// that became NaN) is left out; both are said in the `missing` of what is written.
     ///
     /// # Errors
-    /// [`RunDirError::Write`]; the former content is kept. [`RunDirError::TooLarge`] when nothing can be left out.
+    /// `Write`; the former content is kept. `TooLarge` when nothing can be left out.
     pub fn write_record(&self, record: &NodeRecord) -> Result<(), RunDirError> {
         let Some(bytes) = fit::encode(record, MAX_RECORD) else {
-            return Err(RunDirError::TooLarge { path: self.path().join(RECORD_FILE), limit: MAX_RECORD });
+            return Err(
+                PrivateError::TooLarge { path: self.path().join(RECORD_FILE), limit: MAX_RECORD }.into()
+            );
         };
         self.dir.replace(RECORD_FILE, &bytes)?;
         if record.state == NodeState::Running { Ok(()) } else { Ok(self.dir.sync()?) }
@@ -105,7 +107,7 @@ impl NodeDir {
     ///
     /// # Errors
     /// With [`RunDirError::is_missing`] where none was written yet; [`RunDirError::Damaged`],
-    /// [`RunDirError::NewerFormat`], [`RunDirError::Misplaced`], [`RunDirError::TooLarge`].
+    /// [`RunDirError::NewerFormat`], [`RunDirError::Misplaced`], `TooLarge`.
     pub fn read_record(&self) -> Result<NodeRecord, RunDirError> {
         let bytes = self.dir.read(RECORD_FILE, MAX_RECORD)?;
         let path = self.path().join(RECORD_FILE);
@@ -121,11 +123,11 @@ impl NodeDir {
     /// Writes segment `seq`, once: [`crate::record::encode_segments`] makes the bytes.
     ///
     /// # Errors
-    /// [`RunDirError::Write`], [`RunDirError::TooLarge`] over [`MAX_SEGMENT`].
+    /// `Write`, `TooLarge` over [`MAX_SEGMENT`].
     pub fn write_segment(&self, seq: u32, bytes: &[u8]) -> Result<(), RunDirError> {
         let name = segment_name(seq);
         if bytes.len() > MAX_SEGMENT {
-            return Err(RunDirError::TooLarge { path: self.path().join(name), limit: MAX_SEGMENT });
+            return Err(PrivateError::TooLarge { path: self.path().join(name), limit: MAX_SEGMENT }.into());
         }
         Ok(self.dir.replace(&name, bytes)?)
     }
@@ -133,7 +135,7 @@ impl NodeDir {
     /// Reads the bytes of segment `seq`, for [`crate::record::decode_segment`].
     ///
     /// # Errors
-    /// [`RunDirError::Open`], [`RunDirError::Read`], [`RunDirError::TooLarge`].
+    /// `Open`, `Read`, `TooLarge`.
     pub fn read_segment(&self, seq: u32) -> Result<Vec<u8>, RunDirError> {
         Ok(self.dir.read(&segment_name(seq), MAX_SEGMENT)?)
     }
@@ -141,7 +143,7 @@ impl NodeDir {
     /// The segments that lie here, ascending.
     ///
     /// # Errors
-    /// [`RunDirError::List`].
+    /// `List`.
     pub fn segments(&self) -> Result<Vec<u32>, RunDirError> {
         let mut found: Vec<u32> = self.dir.names()?.iter().filter_map(|name| segment_number(name)).collect();
         found.sort_unstable();

@@ -7,12 +7,12 @@ use sha2::{Digest, Sha256};
 
 use super::failure::RunDirError;
 use crate::filesystem::{FileSystem, Kind};
-use crate::private::PrivateDir;
+use crate::private::{PrivateDir, PrivateError};
 
 /// The path of the index of `state`; `shared_tmp` is a local directory that everybody may write to.
 pub(super) fn index_path(state: &PrivateDir, shared_tmp: &Path) -> Result<PathBuf, RunDirError> {
     let found = FileSystem::of(state.fd());
-    let found = found.map_err(|source| RunDirError::Open { path: state.path().to_owned(), source })?;
+    let found = found.map_err(|source| PrivateError::Open { path: state.path().to_owned(), source })?;
     // What is not known is taken for a network's.
     if found.kind == Kind::Local {
         return Ok(state.path().join("dlrun.db"));
@@ -55,11 +55,14 @@ mod tests {
         std::fs::create_dir(&elsewhere).expect("a directory");
         symlink(&elsewhere, &private).expect("a link");
         let refused = local_index_path(Path::new("/s"), tmp.path());
-        assert!(matches!(refused, Err(RunDirError::Open { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(RunDirError::Private(PrivateError::Open { .. }))), "{refused:?}");
         std::fs::remove_file(&private).expect("removed");
         std::fs::create_dir(&private).expect("a directory");
         std::fs::set_permissions(&private, PermissionsExt::from_mode(0o777)).expect("mode");
         let refused = local_index_path(Path::new("/s"), tmp.path());
-        assert!(matches!(refused, Err(RunDirError::Exposed { mode: 0o777, .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(RunDirError::Private(PrivateError::Exposed { mode: 0o777, .. }))),
+            "{refused:?}"
+        );
     }
 }

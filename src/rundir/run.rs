@@ -43,7 +43,7 @@ impl RunDir {
     /// lacks is in the marks of its job.
     ///
     /// # Errors
-    /// [`RunDirError::Write`]; the former content is kept.
+    /// `Write`; the former content is kept.
     pub fn write_run(&self, record: &RunRecord) -> Result<(), RunDirError> {
         let bytes = serde_json::to_vec_pretty(record).expect("a run record has no keys but text");
         Ok(self.dir.replace(RUN_FILE, &bytes)?)
@@ -57,7 +57,7 @@ impl RunDir {
     ///
     /// # Errors
     /// With [`RunDirError::is_missing`] where it was never written; [`RunDirError::Damaged`],
-    /// [`RunDirError::NewerFormat`], [`RunDirError::Misplaced`], [`RunDirError::TooLarge`].
+    /// [`RunDirError::NewerFormat`], [`RunDirError::Misplaced`], `TooLarge`.
     pub fn read_run(&self) -> Result<RunRecord, RunDirError> {
         let bytes = self.dir.read(RUN_FILE, MAX_RUN_FILE)?;
         let path = self.dir.path().join(RUN_FILE);
@@ -80,7 +80,7 @@ impl RunDir {
     /// The attempts that left a directory, by element and then attempt.
     ///
     /// # Errors
-    /// [`RunDirError::List`].
+    /// `List`.
     pub fn attempts(&self) -> Result<Vec<Attempt>, RunDirError> {
         let mut attempts: Vec<Attempt> =
             self.dir.names()?.iter().filter_map(|name| Attempt::from_dir_name(name)).collect();
@@ -100,7 +100,7 @@ impl RunDir {
     /// Reads what the newest attempt of an array element left; nothing where there was none.
     ///
     /// # Errors
-    /// [`RunDirError::List`].
+    /// `List`.
     pub fn newest_outcome(&self, element: u32) -> Result<Reading, RunDirError> {
         let newest = self.newest_attempt(element)?;
         let mut reading = newest.map_or_else(Reading::default, |attempt| self.outcome(attempt));
@@ -117,7 +117,7 @@ impl RunDir {
     /// Keeps what a scheduler said of the end of the run, or of elements of its `array`, before it forgets.
     ///
     /// # Errors
-    /// [`RunDirError::Write`].
+    /// `Write`.
     pub fn write_verdicts(&self, array: Option<&ArraySpec>, said: &[QueueEntry]) -> Result<(), RunDirError> {
         words::write_verdicts(&self.dir, array, said)
     }
@@ -125,7 +125,7 @@ impl RunDir {
     /// Notes that the end of the run, or of some of its elements, was asked for.
     ///
     /// # Errors
-    /// [`RunDirError::Write`].
+    /// `Write`.
     pub fn write_cancel(&self, asked_at_ms: u64, elements: Option<&ArraySpec>) -> Result<(), RunDirError> {
         words::write_cancel(&self.dir, asked_at_ms, elements)
     }
@@ -133,7 +133,7 @@ impl RunDir {
     /// As [`RunDir::newest_outcome`] without the nodes' records: how the run stands, for those who ask about a thousand.
     ///
     /// # Errors
-    /// [`RunDirError::List`].
+    /// `List`.
     pub fn newest_marks(&self, element: u32) -> Result<Reading, RunDirError> {
         Ok(self.newest_attempt(element)?.map_or_else(Reading::default, |attempt| self.marks(attempt)))
     }
@@ -150,7 +150,7 @@ impl RunDir {
     /// The newest attempt of each element that left a directory.
     ///
     /// # Errors
-    /// [`RunDirError::List`].
+    /// `List`.
     pub fn newest_attempts(&self) -> Result<BTreeMap<u32, u32>, RunDirError> {
         // They come in rising order.
         Ok(self.attempts()?.into_iter().map(|attempt| (attempt.element, attempt.attempt)).collect())
@@ -163,7 +163,7 @@ impl RunDir {
     /// Opens the directory of a measurement of this run.
     ///
     /// # Errors
-    /// [`RunDirError::NodeName`], [`RunDirError::Open`].
+    /// [`RunDirError::NodeName`], `Open`.
     pub fn node_dir(&self, key: &MeasureKey) -> Result<NodeDir, RunDirError> {
         let attempt = Attempt { element: key.element, attempt: key.attempt };
         NodeDir::open(&self.dir.open_dir(&attempt.dir_name())?, key)
@@ -173,7 +173,7 @@ impl RunDir {
     /// that nobody else has.
     ///
     /// # Errors
-    /// [`RunDirError::NodeName`], [`RunDirError::Create`], [`RunDirError::Open`].
+    /// [`RunDirError::NodeName`], `Create`, `Open`.
     pub fn open_node_step(&self, attempt: Attempt, node: &str) -> Result<NodeDir, RunDirError> {
         NodeDir::win(&self.dir.ensure_dir(&attempt.dir_name())?, &self.run_id, attempt, node)
     }

@@ -22,7 +22,7 @@ pub fn read_site(state: &Path, scheduler: SchedulerKind) -> Result<Vec<u8>, RunD
 /// Keeps `bytes` in the state directory at `state`, which must be there.
 ///
 /// # Errors
-/// [`RunDirError::is_missing`] where there is no state directory, [`RunDirError::Create`], [`RunDirError::Write`].
+/// [`RunDirError::is_missing`] where there is no state directory, `Create`, `Write`.
 pub fn write_site(state: &Path, scheduler: SchedulerKind, bytes: &[u8]) -> Result<(), RunDirError> {
     Ok(PrivateDir::open(state)?.ensure_dir(SITE)?.replace(&name(scheduler), bytes)?)
 }

@@ -7,7 +7,7 @@ use super::failure::RunDirError;
 use super::place;
 use super::run::RunDir;
 use crate::job::RunId;
-use crate::private::PrivateDir;
+use crate::private::{PrivateDir, PrivateError};
 use crate::record::RunRecord;
 
 const RUNS: &str = "runs";
@@ -23,8 +23,8 @@ impl StateDir {
     /// Opens a state directory and creates nothing.
     ///
     /// # Errors
-    /// [`RunDirError::is_missing`] where there is none yet; [`RunDirError::ForeignOwner`] and [`RunDirError::Exposed`]
-    /// where others could have written it; [`RunDirError::Open`] for the rest.
+    /// [`RunDirError::is_missing`] where there is none yet; `ForeignOwner` and `Exposed`
+    /// where others could have written it; `Open` for the rest.
     pub fn open(path: &Path) -> Result<Self, RunDirError> {
         let state = PrivateDir::open(path)?;
         let runs = state.open_dir(RUNS)?;
@@ -34,7 +34,7 @@ impl StateDir {
     /// Opens a state directory, creating what is missing of it with mode 0700.
     ///
     /// # Errors
-    /// As [`StateDir::open`], and [`RunDirError::Create`].
+    /// As [`StateDir::open`], and `Create`.
     pub fn create(path: &Path) -> Result<Self, RunDirError> {
         let state = PrivateDir::create(path)?;
         let runs = state.ensure_dir(RUNS)?;
@@ -59,7 +59,7 @@ impl StateDir {
     /// The runs that have a directory, in no order. Other names are passed over.
     ///
     /// # Errors
-    /// [`RunDirError::List`].
+    /// `List`.
     pub fn runs(&self) -> Result<impl Iterator<Item = RunId> + use<>, RunDirError> {
         Ok(self.runs.names()?.into_iter().filter_map(|name| name.parse().ok()))
     }
@@ -67,7 +67,7 @@ impl StateDir {
     /// Opens the directory of a run.
     ///
     /// # Errors
-    /// [`RunDirError::Open`], with [`RunDirError::is_missing`] where there is no such run.
+    /// `Open`, with [`RunDirError::is_missing`] where there is no such run.
     pub fn run(&self, run_id: &RunId) -> Result<RunDir, RunDirError> {
         Ok(RunDir::new(run_id.clone(), self.runs.open_dir(run_id.as_str())?))
     }
@@ -76,7 +76,7 @@ impl StateDir {
     /// its batch shell or from any of its nodes.
     ///
     /// # Errors
-    /// [`RunDirError::Open`] and [`RunDirError::Create`].
+    /// `Open` and `Create`.
     pub fn ensure_run(&self, run_id: &RunId) -> Result<RunDir, RunDirError> {
         Ok(RunDir::new(run_id.clone(), self.runs.ensure_dir(run_id.as_str())?))
     }
@@ -87,7 +87,7 @@ impl StateDir {
     /// the plan, and waiting for the disk twice more would triple what this takes.
     ///
     /// # Errors
-    /// [`RunDirError::Create`] when the run exists, [`RunDirError::Write`].
+    /// `Create` when the run exists, `Write`.
     pub fn create_run(
         &self,
         record: &RunRecord,
@@ -96,7 +96,9 @@ impl StateDir {
     ) -> Result<RunDir, RunDirError> {
         let Some(dir) = self.runs.win_dir(record.run_id.as_str())? else {
             let path = self.runs.path().join(record.run_id.as_str());
-            return Err(RunDirError::Create { path, source: std::io::ErrorKind::AlreadyExists.into() });
+            return Err(
+                PrivateError::Create { path, source: std::io::ErrorKind::AlreadyExists.into() }.into()
+            );
         };
         dir.write_new("job.sh", script.as_bytes())?;
         dir.write_new("plan.json", plan_json.as_bytes())?;

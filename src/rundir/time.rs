@@ -6,20 +6,20 @@ use std::time::SystemTime;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::failure::RunDirError;
-use crate::private::PrivateDir;
+use crate::private::{PrivateDir, PrivateError};
 
 /// What time the file system at `state` has: that of a file made now, which is removed again.
 ///
 /// # Errors
-/// [`RunDirError::is_missing`] where there is no state directory, [`RunDirError::Write`] where no file can be made in it.
+/// [`RunDirError::is_missing`] where there is no state directory, `Write` where no file can be made in it.
 pub fn file_time(state: &Path) -> Result<SystemTime, RunDirError> {
     let dir = PrivateDir::open(state)?;
-    let failed = |source| RunDirError::Write { path: state.to_owned(), source };
+    let failed = |source| PrivateError::Write { path: state.to_owned(), source };
     let random = getrandom::u64().map_err(|error| failed(std::io::Error::other(error)))?;
     let name = format!(".clock.{random:016x}");
     let made = dir.create_file(&name).and_then(|file| file.metadata()?.modified());
     let _ = unlinkat(dir.fd(), name.as_str(), UnlinkatFlags::NoRemoveDir);
-    made.map_err(failed)
+    Ok(made.map_err(failed)?)
 }
 
 #[cfg(test)]
