@@ -132,7 +132,7 @@ mod tests {
             "/[^\\p{C}]{0,30}"
                 .prop_filter("a URI", |text| !text.contains("://"))
                 .prop_map(|path| Place::Path(PathBuf::from(path))),
-            "[a-z][a-z0-9+.-]{0,5}://[!-~]{1,30}".prop_map(Place::Uri),
+            "[a-z][a-z0-9+.-]{0,5}://[!-?A-~]{1,30}".prop_map(Place::Uri),
         ]
     }
 
