@@ -5,7 +5,7 @@
 //! The same target, site and recipes give the same definition, byte for byte, so that its hash names it.
 //!
 //! Nothing that a person wrote gets into a definition as it is: words are looked up in tables, versions select a pin, and what
-//! comes from settings must be plain ([`plain`](values)) or is refused.
+//! comes from settings must be plain (`values.rs`) or is refused.
 
 mod built_in;
 mod choice;
