@@ -50,7 +50,7 @@ fn a_run_is_in_the_image_that_was_built_for_it_and_the_next_one_builds_none() {
         assert_eq!(ran.code, 0, "{nth}: {ran:?}");
         assert_eq!(ran.stderr.contains("running %post"), is_built, "{nth}: {ran:?}");
         let (shown, image) = (user.show("@1"), built(&user));
-        let expected = json!({ "name": image["name"], "source": image["path"], "digest": image["digest"] });
+        let expected = json!({ "name": image["name"], "source": image["place"], "digest": image["digest"] });
         assert_eq!(shown["run"]["image"], expected, "{nth}: {image}");
         assert_eq!(shown["nodes"][0]["container"]["identity"]["form"], "sif", "{shown}");
         let output = std::fs::read_to_string(shown["run"]["output"].as_str().expect("a path"));

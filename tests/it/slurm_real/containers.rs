@@ -85,7 +85,7 @@ fn a_run_waits_for_the_job_that_builds_its_image_and_is_removed_where_that_fails
     let ran = auto_build::submitted(&user, &file);
     assert_eq!(ran.code, 0, "{ran:?}");
     let (shown, image) = (user.show("@1"), auto_build::built(&user));
-    assert_eq!(shown["run"]["image"]["source"], image["path"], "{shown}");
+    assert_eq!(shown["run"]["image"]["source"], image["place"], "{shown}");
     assert_eq!(shown["nodes"][0]["container"]["identity"]["form"], "sif", "{shown}");
     let build = user.list().into_iter().find(|run| run.to_string().contains("build-mxnet-1.9.1"));
     assert!(build.as_ref().is_some_and(|run| run.to_string().contains("completed")), "{build:?}");
