@@ -40,7 +40,7 @@ fn node(runtime: Option<Runtime>) -> NodeFacts {
 }
 
 fn container() -> Container {
-    Container { source: "/images/a.sif".into(), workdir: "/home/alice/work".into(), ..Container::default() }
+    Container { source: "/images/a.sif".into(), workdir: "/home/alice/train".into(), ..Container::default() }
 }
 
 fn bind(source: &str, target: &str) -> Bind {

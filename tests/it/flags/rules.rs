@@ -305,12 +305,12 @@ fn paths_are_bound_or_refused() {
         Case::new("missing", binding(vec![bind("/missing", "/m")])),
         Case::new(
             "over the working directory",
-            Container { binds: vec![bind("/x", "/home/alice/work")], ..container() },
+            Container { binds: vec![bind("/x", "/home/alice/train")], ..container() },
         ),
         Case::new(
             "above, and below the working directory",
             Container {
-                binds: vec![bind("/x", "/home/alice/work/data"), bind("/y", "/home")],
+                binds: vec![bind("/x", "/home/alice/train/data"), bind("/y", "/home")],
                 ..container()
             },
         ),
