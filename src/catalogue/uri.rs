@@ -24,6 +24,17 @@ pub struct UnknownScheme {
     pub nearest: Option<String>,
 }
 
+impl UnknownScheme {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match &self.nearest {
+            Some(nearest) => format!("did you mean `{nearest}://`?"),
+            None => "own schemes are lines of `[aliases]` in the configuration".to_owned(),
+        }
+    }
+}
+
 /// Replaces an alias, then the beginning that the longest mirror names. Mirrors are held against what was written, and for
 /// Docker's hub also against its long form: `docker://ubuntu:22.04` is `docker://docker.io/library/ubuntu:22.04`.
 ///

@@ -19,6 +19,7 @@ use super::site::{self, Known};
 use super::source::Source;
 use crate::command::find;
 use crate::config::{Rule, Settings, Subject};
+use crate::container::find_runtime;
 use crate::diagnostic::Problem;
 use crate::job::{self, Command, JobSpec, Launcher};
 use crate::plan::{self, ImageFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
@@ -303,7 +304,7 @@ impl Place {
             .script
             .as_ref()
             .map(|path| ScriptFacts { path: path.clone(), executable: is_executable(path) });
-        let runtime = || find("apptainer", &[]).or_else(|| find("singularity", &[]));
+        let runtime = || find_runtime(session.settings.container_runtime());
         let wants_mpi = spec.run.launcher.as_ref().is_some_and(|asked| asked.value == Launcher::Mpi);
         let asked = plan::asked_scheduler(spec, &session.settings).map(|(kind, _)| kind);
         let schedulers = schedulers::look(session, asked);

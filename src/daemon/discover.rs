@@ -9,7 +9,7 @@ use crate::job::{JobId, RunId, SchedulerKind, Workload};
 use crate::monitor::cgroup::CgroupScheduler;
 use crate::monitor::{JobCgroup, cgroup, host_facts, identity};
 use crate::protocol::Process;
-use crate::record::{HostFacts, MeasureKey, NodeRecord, NodeState, Progress, RunRecord, Usage, WatcherCost};
+use crate::record::{HostFacts, MeasureKey, NodeRecord, RunRecord};
 
 /// A process is looked at so often before it is known to be in no job: Slurm moves it there after its start.
 const LOOKS: u8 = 3;
@@ -108,28 +108,8 @@ impl Discovery {
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let node = self.host.hostname.clone();
-        let record = NodeRecord {
-            format: NodeRecord::FORMAT,
-            key: MeasureKey { run_id, element: 0, attempt: 0, node, step: 0 },
-            job_id,
-            state: NodeState::Running,
-            started_at_ms: now,
-            ended_at_ms: None,
-            updated_at_ms: now,
-            exit: None,
-            output: None,
-            host: self.host.clone(),
-            usage: Usage::default(),
-            progress: Progress::default(),
-            segments: 0,
-            gaps: Vec::new(),
-            missing: Vec::new(),
-            watcher: WatcherCost::default(),
-            cgroup: None,
-            container: None,
-            gpus: Vec::new(),
-            events: Vec::new(),
-        };
+        let key = MeasureKey { run_id, element: 0, attempt: 0, node, step: 0 };
+        let record = NodeRecord::begun(key, job_id, now, self.host.clone());
         (run, record)
     }
 

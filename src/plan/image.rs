@@ -103,13 +103,8 @@ impl Resolver<'_> {
     }
 
     fn source_of_uri(&self, uri: &str) -> Result<(String, Vec<String>), (String, String)> {
-        let found = fetched(uri, self.settings.tables()).map_err(|unknown| {
-            let hint = match &unknown.nearest {
-                Some(nearest) => format!("did you mean `{nearest}://`?"),
-                None => "own schemes are lines of `[aliases]` in the configuration".to_owned(),
-            };
-            (unknown.to_string(), hint)
-        })?;
+        let found =
+            fetched(uri, self.settings.tables()).map_err(|unknown| (unknown.to_string(), unknown.hint()))?;
         let mut reasons = found.reasons;
         Ok(match self.facts.images.pulled.get(&found.uri) {
             Some(pulled) => {

@@ -137,4 +137,31 @@ pub struct NodeRecord {
 impl NodeRecord {
     /// The version that this dlrun writes.
     pub const FORMAT: u32 = 1;
+
+    /// The record of a command that has just begun and of which nothing was measured yet.
+    #[must_use]
+    pub fn begun(key: MeasureKey, job_id: Option<JobId>, at_ms: u64, host: HostFacts) -> Self {
+        Self {
+            format: Self::FORMAT,
+            key,
+            job_id,
+            state: NodeState::Running,
+            started_at_ms: at_ms,
+            ended_at_ms: None,
+            updated_at_ms: at_ms,
+            exit: None,
+            output: None,
+            host,
+            usage: Usage::default(),
+            progress: Progress::default(),
+            segments: 0,
+            gaps: Vec::new(),
+            missing: Vec::new(),
+            watcher: WatcherCost::default(),
+            cgroup: None,
+            container: None,
+            gpus: Vec::new(),
+            events: Vec::new(),
+        }
+    }
 }

@@ -11,9 +11,7 @@ use crate::clock::now_ms;
 use crate::flags::Container;
 use crate::job::{Launcher, RunId};
 use crate::monitor;
-use crate::record::{
-    ContainerRecord, ExitStatus, MeasureKey, NodeRecord, NodeState, Progress, Usage, WatcherCost,
-};
+use crate::record::{ContainerRecord, ExitStatus, MeasureKey, NodeRecord, NodeState};
 
 /// How long the record of a command that is not started may take to reach the disk.
 const LAST_WRITE: Duration = Duration::from_secs(6);
@@ -107,33 +105,20 @@ impl NotPrepared {
         let Self { why, context } = self;
         let Some(run_id) = context.run_id.clone() else { return why };
         let now = now_ms();
+        let key = MeasureKey {
+            run_id,
+            element: context.element,
+            attempt: context.attempt,
+            node: context.node.clone(),
+            step: 0,
+        };
+        let host = monitor::host_facts(context.omp_num_threads.clone());
         let record = NodeRecord {
-            format: NodeRecord::FORMAT,
-            key: MeasureKey {
-                run_id,
-                element: context.element,
-                attempt: context.attempt,
-                node: context.node.clone(),
-                step: 0,
-            },
-            job_id: context.job_id.clone(),
             state: NodeState::Ended,
-            started_at_ms: now,
             ended_at_ms: Some(now),
-            updated_at_ms: now,
             exit: Some(ExitStatus::Code(exit_code)),
-            output: None,
-            host: monitor::host_facts(context.omp_num_threads.clone()),
-            usage: Usage::default(),
-            progress: Progress::default(),
-            segments: 0,
-            gaps: Vec::new(),
-            missing: Vec::new(),
-            watcher: WatcherCost::default(),
-            cgroup: None,
             container: Some((*why.record).clone()),
-            gpus: Vec::new(),
-            events: Vec::new(),
+            ..NodeRecord::begun(key, context.job_id.clone(), now, host)
         };
         let (mut writer, _) = Writer::start(context, None, LAST_WRITE);
         writer.send(Job::Record(Box::new(record)));

@@ -19,7 +19,7 @@ fn place() -> TestEnv {
 
 /// What was found out about one thing.
 #[track_caller]
-fn finding(told: &Value, check: &str) -> (String, String) {
+pub(crate) fn finding(told: &Value, check: &str) -> (String, String) {
     let findings = told["findings"].as_array().expect("findings");
     let found = findings.iter().find(|finding| finding["check"] == check);
     let found = found.unwrap_or_else(|| panic!("no {check} in {told}"));

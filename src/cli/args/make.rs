@@ -92,7 +92,7 @@ pub(crate) struct ImagePull {
     /// Where it comes from: docker://.., oras://.., library://.., https://.., docker-archive:FILE, oci:DIR
     #[arg(value_name = "URI")]
     pub(crate) uri: String,
-    /// Its name in the catalogue; default: of framework, version, compilers and GPU
+    /// Its name in the catalogue; default: that of its file, which comes from the URI
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     #[command(flatten)]

@@ -10,19 +10,9 @@ use std::time::{Duration, Instant};
 use dlrun::container::{
     ContainerError, ImageFile, ImageKind, Node, Surroundings, examine_in, inspect, labels,
 };
-use serde_json::Value;
 
 use super::place::{base_sandbox, base_sif, listed, runtime, unlisted};
-
-/// What `dlrun doctor` says about one thing.
-#[track_caller]
-fn finding(told: &Value, check: &str) -> (String, String) {
-    let findings = told["findings"].as_array().expect("findings");
-    let found = findings.iter().find(|finding| finding["check"] == check);
-    let found = found.unwrap_or_else(|| panic!("no {check} in {told}"));
-    let text = |key: &str| found[key].as_str().expect("text").to_owned();
-    (text("level"), text("text"))
-}
+use crate::cli_doctor::finding;
 
 #[test]
 #[ignore = "needs Apptainer: run tests/run"]

@@ -44,13 +44,8 @@ fn known(session: &Session, uri: &str) -> Result<String, Error> {
     if !uri.contains("://") {
         return Ok(uri.to_owned());
     }
-    let found = fetched(uri, session.settings.tables()).map_err(|unknown| {
-        let hint = match &unknown.nearest {
-            Some(nearest) => format!("did you mean `{nearest}://`?"),
-            None => "own schemes are lines of `[aliases]` in the configuration".to_owned(),
-        };
-        Error::new(Kind::Usage, unknown.to_string()).hinted(hint)
-    })?;
+    let found = fetched(uri, session.settings.tables())
+        .map_err(|unknown| Error::new(Kind::Usage, unknown.to_string()).hinted(unknown.hint()))?;
     for reason in &found.reasons {
         session.output.note(&format!("{}: {reason}", found.uri));
     }
