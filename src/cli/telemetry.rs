@@ -111,6 +111,7 @@ mod tests {
             exit: None,
             output: None,
             host: Default::default(),
+            conditions: crate::record::Conditions::default(),
             usage: Usage { wall_seconds: Some(100.0), ..Usage::default() },
             progress: Default::default(),
             segments: 0,

@@ -5,6 +5,7 @@
 
 mod cause;
 mod column;
+mod conditions;
 mod container;
 mod elements;
 mod event;
@@ -21,6 +22,7 @@ mod usage;
 
 pub use cause::{Cause, CauseKind, signal_name};
 pub use column::SeriesError;
+pub use conditions::{Conditions, StorageClass};
 pub use container::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};
 pub use elements::{Element, ElementCounts, cover, merge_elements};
 pub use event::{Event, EventKind};
@@ -37,7 +39,9 @@ pub use series::{
     segment_cells,
 };
 pub use status::{Outcome, QueueEntry, Status, resolve};
-pub use timing::{Epoch, MAX_EPOCHS_KEPT, Progress, StepMark, Throughput};
+pub use timing::{
+    Epoch, EpochNumbering, MAX_EPOCHS_KEPT, Progress, Scope, StepMark, StepTimes, Throughput, TimeSource,
+};
 pub use usage::{EpochSummary, Usage, summarise_epochs};
 
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerRecord, Event, ExitStatus, GpuUsage, Progress, Usage};
+use super::{Conditions, ContainerRecord, Event, ExitStatus, GpuUsage, Progress, Usage};
 use crate::job::{JobId, RunId};
 
 /// The key of a measurement: no two readings of different origin share it.
@@ -106,6 +106,9 @@ pub struct NodeRecord {
     pub output: Option<String>,
     /// The machine.
     pub host: HostFacts,
+    /// Under what conditions it ran there.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub conditions: Conditions,
     /// What was used, derived from the samples.
     pub usage: Usage,
     /// Epochs and steps.
@@ -134,6 +137,10 @@ pub struct NodeRecord {
     pub events: Vec<Event>,
 }
 
+fn is_default(conditions: &Conditions) -> bool {
+    *conditions == Conditions::default()
+}
+
 impl NodeRecord {
     /// The version that this dlrun writes.
     pub const FORMAT: u32 = 1;
@@ -152,6 +159,7 @@ impl NodeRecord {
             exit: None,
             output: None,
             host,
+            conditions: Conditions::default(),
             usage: Usage::default(),
             progress: Progress::default(),
             segments: 0,

@@ -8,12 +8,70 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// a node record stays small.
 pub const MAX_EPOCHS_KEPT: usize = 1000;
 
+/// Where a duration comes from. Runs whose times have different sources are told apart wherever they are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeSource {
+    /// The program printed it.
+    Stated,
+    /// The watcher's clock, between two lines.
+    Clock,
+    /// The program said it through `DLRUN_EVENTS`.
+    Event,
+}
+
+impl TimeSource {
+    /// Its word in JSON and exports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stated => "stated",
+            Self::Clock => "clock",
+            Self::Event => "event",
+        }
+    }
+}
+
+/// How a program counts its epochs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EpochNumbering {
+    /// The first is 0.
+    #[serde(rename = "0-based")]
+    ZeroBased,
+    /// The first is 1.
+    #[serde(rename = "1-based")]
+    OneBased,
+    /// It prints no numbers of epochs; those in the record are ours, from 1.
+    #[serde(rename = "none")]
+    Unnumbered,
+}
+
+/// Of how much of the run a rate speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// The whole run.
+    Global,
+    /// One GPU, process or rank.
+    PerDevice,
+    /// The output does not say.
+    #[default]
+    Unknown,
+}
+
+impl Scope {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+    fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
+    }
+}
+
 /// One epoch that ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Epoch {
-    /// Its number as printed.
+    /// Its number as printed; counted from 1 where none is.
     pub epoch: u64,
-    /// How long it took, in seconds, as the program printed it. `None` where it printed nothing.
+    /// How long it took, in seconds, as the program stated it, in its output or as an event. `None` where it did not.
     pub printed_seconds: Option<f64>,
     /// How long it took by the watcher's clock: from the end of the epoch before (or the epoch's first line) to this
     /// one's. `None` where lines carried no time.
@@ -24,6 +82,21 @@ pub struct Epoch {
     /// JSON.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_nan")]
     pub metrics: BTreeMap<String, f64>,
+    /// True where the program told it through `DLRUN_EVENTS`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub event: bool,
+    /// True for the first of a start of the program: tracing, compilation and cold caches lie in it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub warmup: bool,
+    /// Training samples that it went through, where stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+    /// Seconds of it that went into evaluation, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluation_seconds: Option<f64>,
+    /// Seconds of it that went into writing checkpoints, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_seconds: Option<f64>,
 }
 
 impl Epoch {
@@ -31,12 +104,26 @@ impl Epoch {
     /// as printed.
     #[must_use]
     pub fn seconds(&self) -> Option<f64> {
+        self.time().map(|(seconds, _)| seconds)
+    }
+
+    /// As [`Epoch::seconds`], with where the figure comes from.
+    #[must_use]
+    pub fn time(&self) -> Option<(f64, TimeSource)> {
+        let stated = if self.event { TimeSource::Event } else { TimeSource::Stated };
         match (self.printed_seconds, self.clock_seconds) {
-            (Some(printed), Some(clock)) if printed.fract() == 0.0 && printed < 100.0 => Some(clock),
-            (Some(printed), _) => Some(printed),
-            (None, clock) => clock,
+            (Some(printed), Some(clock)) if !self.event && printed.fract() == 0.0 && printed < 100.0 => {
+                Some((clock, TimeSource::Clock))
+            }
+            (Some(printed), _) => Some((printed, stated)),
+            (None, clock) => clock.map(|clock| (clock, TimeSource::Clock)),
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// The last step that was recognised.
@@ -44,9 +131,9 @@ impl Epoch {
 pub struct StepMark {
     /// The epoch it belongs to, as printed.
     pub epoch: Option<u64>,
-    /// Its number as printed.
-    pub step: u64,
-    /// Steps (or samples, where the program counts those) of a whole epoch.
+    /// Its number as printed; `None` where only their number is stated.
+    pub step: Option<u64>,
+    /// Steps (or samples, where the program counts those) of a whole epoch, or of the run where it has no epochs.
     pub of: Option<u64>,
 }
 
@@ -55,17 +142,36 @@ pub struct StepMark {
 pub struct Throughput {
     /// The number.
     pub value: f64,
-    /// Its unit: `samples/s`, `steps/s`, `tokens/s`, `it/s`.
+    /// Its unit: `samples/s`, `tokens/s`, `words/s`, `frames/s`, `steps/s`, `it/s`.
     pub unit: String,
+    /// Of how much of the run it speaks.
+    #[serde(default, skip_serializing_if = "Scope::is_unknown")]
+    pub scope: Scope,
+}
+
+/// How long steps took, in few figures. The steps of the first epoch (without epochs: the first step) are not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StepTimes {
+    /// Where they come from.
+    pub source: TimeSource,
+    /// Steps behind the figures.
+    pub steps: u64,
+    /// Median, in seconds, exact to 2 %.
+    pub median_seconds: f64,
+    /// 95th percentile, in seconds, exact to 2 %.
+    pub p95_seconds: f64,
 }
 
 /// All that was recognised so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Progress {
-    /// Which recogniser spoke: `keras`, `pytorch`, `epoch-line`, `pattern`. `None` until one did.
+    /// Which recogniser spoke: `keras`, `pytorch`, `epoch-line`, `pattern`, `events`. `None` until one did.
     pub recogniser: Option<String>,
     /// Planned number of epochs, as printed.
     pub epochs_announced: Option<u64>,
+    /// How epochs are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch_numbering: Option<EpochNumbering>,
     /// Epochs that ended.
     pub epochs_completed: u64,
     /// The ended epochs, oldest first; at most [`MAX_EPOCHS_KEPT`].
@@ -76,11 +182,25 @@ pub struct Progress {
     pub last_step: Option<StepMark>,
     /// Seconds per step, the last value printed.
     pub step_seconds: Option<f64>,
+    /// Seconds per step over the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_times: Option<StepTimes>,
     /// The last rate printed.
     pub throughput: Option<Throughput>,
+    /// Seconds of the whole training, as printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_seconds: Option<f64>,
+    /// How often the epochs began to count anew: a training that was resumed, or a second one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub restarts: u32,
     /// The last value of each loss and metric; NaN as in [`Epoch::metrics`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_nan")]
     pub last_metrics: BTreeMap<String, f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 impl Progress {

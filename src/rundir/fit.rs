@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::job::RunId;
     use crate::record::{
-        Epoch, Event, EventKind, Gap, HostFacts, MeasureKey, NodeState, Progress, Throughput, Usage,
+        Epoch, Event, EventKind, Gap, HostFacts, MeasureKey, NodeState, Progress, Scope, Throughput, Usage,
         WatcherCost,
     };
 
@@ -117,6 +117,7 @@ mod tests {
             exit: None,
             output: None,
             host: HostFacts::default(),
+            conditions: crate::record::Conditions::default(),
             usage: Usage::default(),
             progress: Progress::default(),
             segments: 0,
@@ -174,7 +175,8 @@ mod tests {
         let metrics = BTreeMap::from([("loss".to_owned(), f64::NAN), ("accuracy".to_owned(), 0.5)]);
         nan.progress.push_epoch(Epoch { metrics: metrics.clone(), ..Epoch::default() });
         nan.progress.last_metrics = metrics;
-        nan.progress.throughput = Some(Throughput { value: f64::INFINITY, unit: "it/s".into() });
+        nan.progress.throughput =
+            Some(Throughput { value: f64::INFINITY, unit: "it/s".into(), scope: Scope::Global });
         let back = read(&encode(&nan, 10_000).expect("fits"));
         assert_eq!(back.progress.epochs[0].metrics, BTreeMap::from([("accuracy".to_owned(), 0.5)]));
         assert_eq!(back.progress.throughput, None);

@@ -244,5 +244,6 @@ fn epoch(row: &Row<'_>) -> rusqlite::Result<Epoch> {
         clock_seconds: row.get(6)?,
         ended_at_ms: unsigned(row, 7)?,
         metrics: metrics.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
+        ..Epoch::default()
     })
 }

@@ -312,6 +312,7 @@ impl Watch {
             exit: ended.map(|ended| ended.exit),
             output: output.as_ref().map(|output| output.path.to_string_lossy().into_owned()),
             host: self.host.clone(),
+            conditions: crate::record::Conditions::default(),
             usage: Usage::default(),
             progress: self.progress(),
             segments: 0,

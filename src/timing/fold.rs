@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::record::{Epoch, Progress, StepMark, Throughput};
+use crate::record::{Epoch, Progress, Scope, StepMark, Throughput};
 
 use super::event::{Event, Facts};
 
@@ -110,7 +110,7 @@ impl Fold {
         // A training that began anew is at the beginning of an epoch, a rank that lags behind at the end.
         let anew = match of {
             Some(of) => step <= of / 2,
-            None => self.progress.last_step.is_none_or(|last| step <= last.step),
+            None => self.progress.last_step.is_none_or(|last| last.step.is_none_or(|last| step <= last)),
         };
         match self.reach(epoch, anew, at_ms) {
             Standing::Stale => return,
@@ -219,13 +219,14 @@ impl Fold {
     fn note_rates(&mut self, facts: &Facts<'_>) {
         self.progress.step_seconds = facts.step_seconds.or(self.progress.step_seconds);
         if let Some((value, unit)) = facts.throughput {
-            self.progress.throughput = Some(Throughput { value, unit: unit.to_owned() });
+            self.progress.throughput =
+                Some(Throughput { value, unit: unit.to_owned(), scope: Scope::Unknown });
         }
         merge(&mut self.progress.last_metrics, &facts.metrics);
     }
 
     fn mark_step(&mut self, epoch: u64, step: u64, of: Option<u64>) {
-        self.progress.last_step = Some(StepMark { epoch: Some(epoch), step, of });
+        self.progress.last_step = Some(StepMark { epoch: Some(epoch), step: Some(step), of });
         self.progress.steps_per_epoch = of.or(self.progress.steps_per_epoch);
     }
 
@@ -241,6 +242,7 @@ impl Fold {
             clock_seconds: began_ms.zip(at_ms).map(|(from, to)| seconds_between(from, to)),
             ended_at_ms: at_ms,
             metrics: open.metrics,
+            ..Epoch::default()
         });
     }
 }

@@ -183,6 +183,7 @@ pub(crate) fn node_record(
         exit: ended_at_ms.map(|_| ExitStatus::Code(0)),
         output: record.output.clone(),
         host: HostFacts::default(),
+        conditions: dlrun::record::Conditions::default(),
         usage: Usage::default(),
         progress: Progress::default(),
         segments: 0,

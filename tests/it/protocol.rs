@@ -14,7 +14,7 @@ use dlrun::protocol::{
 };
 use dlrun::record::{
     Epoch, Event, EventKind, ExitStatus, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, MAX_SEGMENT_BYTES,
-    MeasureKey, Missing, NodeRecord, NodeState, ProcessReading, Progress, RunRecord, Sample, StepMark,
+    MeasureKey, Missing, NodeRecord, NodeState, ProcessReading, Progress, RunRecord, Sample, Scope, StepMark,
     Throughput, Usage, WatcherCost,
 };
 use serde::Serialize;
@@ -109,6 +109,7 @@ fn progress() -> Progress {
         clock_seconds: Some(29.75),
         ended_at_ms: Some(1_760_000_030_000),
         metrics,
+        ..Epoch::default()
     };
     Progress {
         recogniser: Some("keras".to_owned()),
@@ -117,9 +118,10 @@ fn progress() -> Progress {
         last_metrics: epoch.metrics.clone(),
         epochs: vec![epoch],
         steps_per_epoch: Some(1875),
-        last_step: Some(StepMark { epoch: Some(2), step: 7, of: Some(1875) }),
+        last_step: Some(StepMark { epoch: Some(2), step: Some(7), of: Some(1875) }),
         step_seconds: Some(0.015),
-        throughput: Some(Throughput { value: 4096.5, unit: "samples/s".to_owned() }),
+        throughput: Some(Throughput { value: 4096.5, unit: "samples/s".to_owned(), scope: Scope::Unknown }),
+        ..Progress::default()
     }
 }
 
@@ -155,6 +157,7 @@ fn record() -> NodeRecord {
             kernel: Some("6.1.0".to_owned()),
             omp_num_threads: Some("8".to_owned()),
         },
+        conditions: dlrun::record::Conditions::default(),
         usage: usage(),
         progress: progress(),
         segments: 4,

@@ -69,6 +69,7 @@ pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord 
             cpus: Some(128),
             ..HostFacts::default()
         },
+        conditions: dlrun::record::Conditions::default(),
         usage: Usage { wall_seconds: Some(5.0), mem_peak_bytes: Some(1 << 30), ..Usage::default() },
         progress,
         segments: 1,

@@ -134,6 +134,7 @@ mod tests {
             exit: None,
             output: None,
             host: HostFacts::default(),
+            conditions: crate::record::Conditions::default(),
             usage: Usage::default(),
             progress: Progress::default(),
             segments: 1,

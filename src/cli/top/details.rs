@@ -108,9 +108,9 @@ fn progress(run: &Watched) -> Option<Line<'static>> {
         let of = progress.epochs_announced.map(|of| format!("/{of}")).unwrap_or_default();
         words.push(format!("epochs {}{of}", progress.epochs_completed));
     }
-    if let Some(step) = progress.last_step {
-        let of = step.of.map(|of| format!("/{of}")).unwrap_or_default();
-        words.push(format!("step {}{of}", step.step));
+    if let Some((mark, step)) = progress.last_step.and_then(|mark| Some((mark, mark.step?))) {
+        let of = mark.of.map(|of| format!("/{of}")).unwrap_or_default();
+        words.push(format!("step {step}{of}"));
     }
     words.extend(progress.step_seconds.map(|seconds| format!("{seconds:.3} s/step")));
     words.extend(progress.throughput.as_ref().map(|rate| format!("{:.0} {}", rate.value, rate.unit)));

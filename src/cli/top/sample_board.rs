@@ -86,7 +86,7 @@ fn mnist(tick: u64) -> RunView {
     let progress = Progress {
         epochs_announced: Some(10),
         epochs_completed: 4,
-        last_step: Some(StepMark { epoch: Some(5), step: 120, of: Some(235) }),
+        last_step: Some(StepMark { epoch: Some(5), step: Some(120), of: Some(235) }),
         step_seconds: Some(0.0125),
         last_metrics: [("loss".to_owned(), 0.1234)].into(),
         ..Progress::default()

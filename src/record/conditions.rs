@@ -1,0 +1,29 @@
+//! Under what conditions times were taken: what must be alike before two runs are compared.
+
+use serde::{Deserialize, Serialize};
+
+/// What kind of storage a directory of the run lies on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StorageClass {
+    /// Which directory: `workdir`, `data`, ...
+    pub of: String,
+    /// The kind of its file system, in the kernel's word: `nfs4`, `lustre`, `tmpfs`, `ext4`, ...
+    pub class: String,
+}
+
+/// The conditions of one run on one node. What could not be read is `None`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Conditions {
+    /// The CPUs that the command may use, as the kernel lists them, such as `0-3,8`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<String>,
+    /// CPUs that the command can really keep busy: those of its affinity, or fewer by its cgroup's quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus_effective: Option<f64>,
+    /// CPUs that everything else on the node kept busy on average while the command ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_cpus_busy: Option<f64>,
+    /// What the directories of the run lie on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub storage: Vec<StorageClass>,
+}
