@@ -127,7 +127,7 @@ impl Followed {
         self.judge.as_mut()?.failure(exit)
     }
 
-    pub(super) fn progress(&self) -> &Progress {
+    pub(super) fn progress(&self) -> Progress {
         self.follower.progress()
     }
 

@@ -334,7 +334,7 @@ impl Watch {
 
     /// What was recognised; after a takeover the epochs that the former watcher timed keep their times.
     fn progress(&self) -> Progress {
-        let mut progress = self.followed.progress().clone();
+        let mut progress = self.followed.progress();
         for known in self.before.iter().flat_map(|before| &before.epochs) {
             let same =
                 |epoch: &&mut crate::record::Epoch| epoch.epoch == known.epoch && epoch.ended_at_ms.is_none();

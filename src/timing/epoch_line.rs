@@ -11,7 +11,7 @@
 //! tells a beginning, a step, an end with its time, or figures. A time needs a unit, and must not be called anything
 //! but the epoch's: data loading, validation, time to go, time per step are others.
 
-use super::event::{Event, Facts, Line};
+use super::event::{Event, Facts, Line, Rate, Recogniser, Weight};
 use super::scan::{self, Numbers};
 
 /// How far in a line, in bytes, the word may begin.
@@ -95,8 +95,32 @@ struct Rest<'a> {
     facts: Facts<'a>,
 }
 
+/// The recogniser of such lines.
+#[derive(Debug, Default)]
+pub(super) struct EpochLine;
+
+impl Recogniser for EpochLine {
+    fn name(&self) -> &'static str {
+        "epoch-line"
+    }
+
+    fn weight(&self) -> Weight {
+        Weight::Plain
+    }
+
+    fn triggers(&self) -> &'static [&'static str] {
+        &["poch", "POCH"]
+    }
+
+    fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
+        if let Some(event) = read_line(line) {
+            say(event);
+        }
+    }
+}
+
 /// Reads a line.
-pub(super) fn read<'a>(line: &Line<'a>) -> Option<Event<'a>> {
+fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     let (before, after) = split_at_word(line.text)?;
     let (epoch, epochs, rest) = epoch_number(after)?;
     let opening = prefix(before)?;
@@ -223,7 +247,7 @@ impl<'a> Rest<'a> {
         }
         let (_, after) = scan::number(from)?;
         if let Some((unit, after)) = scan::rate_unit(after) {
-            self.facts.throughput = (value.is_finite() && value >= 0.0).then_some((value, unit));
+            self.facts.throughput = Rate::of_run(value, unit);
             return Some(after);
         }
         let said = between.trim_end().ends_with([':', '=']) || is_loss(name);
@@ -266,7 +290,7 @@ mod tests {
     use super::*;
 
     fn told(text: &str) -> Option<Event<'_>> {
-        read(&Line { text, redrawn: false })
+        read_line(&Line { text, redrawn: false })
     }
 
     #[test]
@@ -305,7 +329,7 @@ mod tests {
             told("Epoch 2/5 - loss: 0.3 - val acc=97.5% - 512.5 images/sec - 0.35 s/it - time: 12.5s");
         let Some(Event::EpochEnd { facts, .. }) = event else { panic!("{event:?}") };
         assert_eq!(facts.metrics, [("loss".into(), 0.3), ("val acc".into(), 97.5)]);
-        assert_eq!(facts.throughput, Some((512.5, "samples/s")));
+        assert_eq!(facts.throughput, Rate::of_run(512.5, "samples/s"));
         assert_eq!(facts.step_seconds, Some(0.35));
     }
 

@@ -6,9 +6,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::record::{Epoch, Progress, Scope, StepMark, Throughput};
+use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput, TimeSource};
 
 use super::event::{Event, Facts};
+use super::names;
+use super::step_times::Histogram;
 
 /// Metrics kept at most, by name. Ours: a training prints a few, and a record must stay small.
 const MAX_METRICS: usize = 64;
@@ -44,6 +46,14 @@ enum Standing {
     Stale,
 }
 
+/// The last step whose time was seen.
+#[derive(Debug, Clone, Copy)]
+struct Stepped {
+    epoch: Option<u64>,
+    step: u64,
+    at_ms: u64,
+}
+
 /// Makes a [`Progress`] of events.
 #[derive(Debug, Default)]
 pub(super) struct Fold {
@@ -52,23 +62,39 @@ pub(super) struct Fold {
     ended: Option<Ended>,
     /// True once epochs were seen to have one line each, their summary.
     summaries: bool,
+    /// True once an epoch's number, or 0 as one, was seen.
+    numbered: bool,
+    zero: bool,
+    stated: Histogram,
+    clocked: Histogram,
+    stepped: Option<Stepped>,
 }
 
 impl Fold {
-    pub(super) fn progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    /// Notes which recogniser speaks.
-    pub(super) fn name_recogniser(&mut self, name: &str) {
-        if self.progress.recogniser.as_deref() != Some(name) {
-            self.progress.recogniser = Some(name.to_owned());
-        }
+    /// What was said so far, but for who said it.
+    pub(super) fn progress(&self, counts_from_zero: Option<bool>) -> Progress {
+        let mut progress = self.progress.clone();
+        let announced_last = progress
+            .epochs_announced
+            .is_some_and(|announced| progress.epochs.iter().any(|epoch| epoch.epoch == announced));
+        progress.epoch_numbering = match (self.numbered, counts_from_zero) {
+            (false, _) => Some(EpochNumbering::Unnumbered),
+            (true, _) if self.zero => Some(EpochNumbering::ZeroBased),
+            (true, Some(true)) if !announced_last => Some(EpochNumbering::ZeroBased),
+            (true, _) => Some(EpochNumbering::OneBased),
+        };
+        let stated = self.stated.summary(TimeSource::Stated);
+        progress.step_times = stated.or_else(|| self.clocked.summary(TimeSource::Clock));
+        progress
     }
 
     /// Takes what a line says; `at_ms` is when the line was seen.
     pub(super) fn apply(&mut self, event: Event<'_>, at_ms: Option<u64>) {
         match event {
+            Event::Announce { epochs, steps } => {
+                self.announce(epochs);
+                self.progress.steps_per_epoch = steps.or(self.progress.steps_per_epoch);
+            }
             Event::EpochStart { epoch, epochs } => {
                 self.announce(epochs);
                 self.start(epoch, at_ms);
@@ -77,6 +103,7 @@ impl Fold {
                 self.announce(epochs);
                 self.step(epoch, step, of, &facts, at_ms);
             }
+            Event::Iteration { step, of, facts } => self.iteration(step, of, &facts, at_ms),
             Event::Mention { epoch, epochs, facts } => {
                 self.announce(epochs);
                 self.mention(epoch, &facts, at_ms);
@@ -84,13 +111,19 @@ impl Fold {
             Event::EpochEnd { epoch, epochs, seconds, step, facts } => {
                 self.announce(epochs);
                 if let Some((step, of)) = step {
-                    self.mark_step(epoch, step, Some(of));
+                    self.mark_step(Some(epoch), Some(step), Some(of));
                 }
                 self.end(epoch, seconds, &facts, at_ms);
             }
+            Event::EpochOver { seconds, step, facts } => self.over(seconds, step, &facts, at_ms),
             Event::Validation { facts } => {
                 self.close(None, at_ms);
                 self.amend(&facts);
+            }
+            Event::Figures { facts } => self.figures(&facts),
+            Event::RunEnd { seconds, facts } => {
+                self.progress.run_seconds = seconds.or(self.progress.run_seconds);
+                self.figures(&facts);
             }
         }
     }
@@ -100,8 +133,12 @@ impl Fold {
     }
 
     fn start(&mut self, epoch: u64, at_ms: Option<u64>) {
-        if self.open.as_ref().is_some_and(|open| open.epoch < epoch) {
-            self.close(None, at_ms);
+        self.number(epoch);
+        match &self.open {
+            Some(open) if open.epoch < epoch => self.close(None, at_ms),
+            // Every rank says that it begins.
+            Some(open) if open.epoch == epoch => return,
+            _ => {}
         }
         self.open_epoch(epoch, at_ms, false);
     }
@@ -117,7 +154,20 @@ impl Fold {
             Standing::Ended => self.amend(facts),
             Standing::Open => self.note(facts, true, at_ms),
         }
-        self.mark_step(epoch, step, of);
+        self.time_step(Some(epoch), step, facts, at_ms);
+        self.mark_step(Some(epoch), Some(step), of);
+    }
+
+    fn iteration(&mut self, step: Option<u64>, of: Option<u64>, facts: &Facts<'_>, at_ms: Option<u64>) {
+        let epoch = self.open.as_ref().map(|open| open.epoch).filter(|_| self.numbered);
+        self.note(facts, true, at_ms);
+        if let Some(step) = step {
+            self.time_step(epoch, step, facts, at_ms);
+        }
+        self.progress.last_step = Some(StepMark { epoch, step, of });
+        if epoch.is_some() {
+            self.progress.steps_per_epoch = of.or(self.progress.steps_per_epoch);
+        }
     }
 
     fn mention(&mut self, epoch: u64, facts: &Facts<'_>, at_ms: Option<u64>) {
@@ -158,9 +208,31 @@ impl Fold {
         }
     }
 
+    /// The end of an epoch without number.
+    fn over(
+        &mut self,
+        seconds: Option<f64>,
+        step: Option<(u64, u64)>,
+        facts: &Facts<'_>,
+        at_ms: Option<u64>,
+    ) {
+        if self.open.is_none() {
+            let epoch = self.ended.map_or(1, |ended| ended.epoch.saturating_add(1));
+            let began_ms = self.ended.and_then(|ended| ended.at_ms);
+            self.open_epoch(epoch, began_ms, began_ms.is_none());
+        }
+        let epoch = self.open.as_ref().map(|open| open.epoch).filter(|_| self.numbered);
+        if let Some((step, of)) = step {
+            self.mark_step(epoch, Some(step), Some(of));
+        }
+        self.note(facts, false, at_ms);
+        self.close(seconds, at_ms);
+    }
+
     /// Makes the epoch of a line the open one, unless it is over. `anew`: whether a smaller number than before can be
     /// another training in the same output, rather than a rank that lags behind.
     fn reach(&mut self, epoch: u64, anew: bool, at_ms: Option<u64>) -> Standing {
+        self.number(epoch);
         match &self.open {
             Some(open) if open.epoch == epoch => return Standing::Open,
             Some(open) if open.epoch > epoch && !anew => return Standing::Stale,
@@ -180,6 +252,12 @@ impl Fold {
                 Standing::Open
             }
         }
+    }
+
+    /// Notes that epochs have numbers.
+    fn number(&mut self, epoch: u64) {
+        self.numbered = true;
+        self.zero |= epoch == 0;
     }
 
     fn open_epoch(&mut self, epoch: u64, began_ms: Option<u64>, began_with_line: bool) {
@@ -216,18 +294,53 @@ impl Fold {
         }
     }
 
+    /// Adds figures to the open epoch, else to the one that ended last.
+    fn figures(&mut self, facts: &Facts<'_>) {
+        match &mut self.open {
+            Some(open) => {
+                merge(&mut open.metrics, &facts.metrics);
+                self.note_rates(facts);
+            }
+            None => self.amend(facts),
+        }
+    }
+
     fn note_rates(&mut self, facts: &Facts<'_>) {
         self.progress.step_seconds = facts.step_seconds.or(self.progress.step_seconds);
-        if let Some((value, unit)) = facts.throughput {
+        if let Some(rate) = facts.throughput {
             self.progress.throughput =
-                Some(Throughput { value, unit: unit.to_owned(), scope: Scope::Unknown });
+                Some(Throughput { value: rate.value, unit: rate.unit.to_owned(), scope: rate.scope });
         }
         merge(&mut self.progress.last_metrics, &facts.metrics);
     }
 
-    fn mark_step(&mut self, epoch: u64, step: u64, of: Option<u64>) {
-        self.progress.last_step = Some(StepMark { epoch: Some(epoch), step: Some(step), of });
+    fn mark_step(&mut self, epoch: Option<u64>, step: Option<u64>, of: Option<u64>) {
+        self.progress.last_step = Some(StepMark { epoch, step, of });
         self.progress.steps_per_epoch = of.or(self.progress.steps_per_epoch);
+    }
+
+    /// Takes in how long the steps since the last line took. The steps of the first epoch, without epochs the first step,
+    /// are left out.
+    fn time_step(&mut self, epoch: Option<u64>, step: u64, facts: &Facts<'_>, at_ms: Option<u64>) {
+        let warm = if epoch.is_some() { self.progress.epochs_completed > 0 } else { self.stepped.is_some() };
+        let last = self.stepped.filter(|last| last.epoch == epoch && last.step < step);
+        let steps = last.map(|last| step - last.step);
+        if let Some(seconds) = facts.step_seconds.filter(|_| warm) {
+            self.stated.add(seconds, steps.unwrap_or(1));
+        }
+        let Some(at_ms) = at_ms else {
+            self.stepped = Some(Stepped { epoch, step, at_ms: 0 });
+            return;
+        };
+        if let Some((last, steps)) = last.zip(steps).filter(|_| warm) {
+            // Lines that were read at one go have one time: the steps between such readings share it.
+            if at_ms <= last.at_ms {
+                return;
+            }
+            #[expect(clippy::cast_precision_loss, reason = "counts of steps stay far below 2^53")]
+            self.clocked.add(seconds_between(last.at_ms, at_ms) / steps as f64, steps);
+        }
+        self.stepped = Some(Stepped { epoch, step, at_ms });
     }
 
     /// Ends the open epoch.
@@ -236,12 +349,15 @@ impl Fold {
         // When the only line of an epoch came says nothing of when the epoch began.
         let began_ms = open.began_ms.filter(|_| !(open.began_with_line && open.lines <= 1));
         self.ended = Some(Ended { epoch: open.epoch, began_ms, at_ms });
+        let restarted = self.progress.epochs.last().is_some_and(|last| last.epoch >= open.epoch);
+        self.progress.restarts += u32::from(restarted);
         self.progress.push_epoch(Epoch {
             epoch: open.epoch,
             printed_seconds: seconds,
             clock_seconds: began_ms.zip(at_ms).map(|(from, to)| seconds_between(from, to)),
             ended_at_ms: at_ms,
             metrics: open.metrics,
+            warmup: restarted || self.progress.epochs_completed == 0,
             ..Epoch::default()
         });
     }
@@ -254,10 +370,11 @@ fn seconds_between(from_ms: u64, to_ms: u64) -> f64 {
 
 fn merge(into: &mut BTreeMap<String, f64>, metrics: &[(Cow<'_, str>, f64)]) {
     for (name, value) in metrics {
+        let name = names::canonical(name);
         if let Some(known) = into.get_mut(name.as_ref()) {
             *known = *value;
         } else if into.len() < MAX_METRICS {
-            into.insert(name.clone().into_owned(), *value);
+            into.insert(name.into_owned(), *value);
         }
     }
 }
@@ -283,7 +400,7 @@ mod tests {
         for (event, second) in events {
             fold.apply(event, Some(second * 1000));
         }
-        let progress = fold.progress();
+        let progress = fold.progress(None);
         assert_eq!(progress.epochs_completed, progress.epochs.len() as u64);
         progress.epochs.iter().map(|epoch| (epoch.epoch, epoch.clock_seconds)).collect()
     }
@@ -335,12 +452,12 @@ mod tests {
             facts: Facts { metrics: vec![("test_loss".into(), 0.5)], ..Facts::default() },
         };
         fold.apply(validation(), None);
-        assert_eq!(fold.progress().epochs_completed, 0);
+        assert_eq!(fold.progress(None).epochs_completed, 0);
         fold.apply(step(1, 50), None);
         fold.apply(validation(), None);
         fold.apply(validation(), None);
-        assert_eq!(fold.progress().epochs_completed, 1);
-        assert_eq!(fold.progress().epochs[0].metrics["test_loss"], 0.5);
+        assert_eq!(fold.progress(None).epochs_completed, 1);
+        assert_eq!(fold.progress(None).epochs[0].metrics["test_loss"], 0.5);
     }
 
     #[test]
@@ -353,6 +470,6 @@ mod tests {
                 None,
             );
         }
-        assert_eq!(fold.progress().last_metrics.len(), MAX_METRICS);
+        assert_eq!(fold.progress(None).last_metrics.len(), MAX_METRICS);
     }
 }

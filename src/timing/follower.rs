@@ -1,20 +1,38 @@
-//! Follows an output: cuts it into lines, finds the recogniser that knows them, folds what it says.
+//! Follows an output: cuts it into lines, shows them to the recognisers, and makes one progress of what those say.
 
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use super::event::{Event, Line, Recogniser, Weight};
+use super::families;
+use super::fold::Fold;
+use super::lines::{Lines, plain};
+use super::pattern::{Pattern, PatternError};
 use crate::job::TimingPattern;
 use crate::record::Progress;
 
-use super::epoch_line;
-use super::event::{Event, Line};
-use super::fold::Fold;
-use super::keras::Keras;
-use super::lines::{Lines, plain};
-use super::pattern::{Pattern, PatternError};
-use super::pytorch::PyTorch;
+/// Bytes of a line that [`Evidence::text`] holds at most.
+const EVIDENCE_BYTES: usize = 240;
+
+/// A line from which something was recognised: the first and the last of its recogniser and kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// Who recognised it.
+    pub recogniser: &'static str,
+    /// What it says: `epoch begins`, `step`, `epoch ends`, `validation`, ...
+    pub kind: &'static str,
+    /// How many lines say it.
+    pub lines: u64,
+    /// The first of them: its number, from 1, and its text.
+    pub first: (u64, String),
+    /// The last of them.
+    pub last: (u64, String),
+}
 
 /// Follows the output of a training.
 ///
-/// The recogniser that is the first to see a step or an epoch's end is the only one from then on. Where launchers mark
-/// lines with the rank that wrote them, the rank of the first such line is followed.
+/// Several recognisers may speak of one output, each for itself. Those that know the program's framework outweigh plain
+/// lines, which outweigh bare progress bars; what the first to speak leaves open is filled from the others of its weight.
+/// Where launchers mark lines with the rank that wrote them, the rank of the first line that says anything is followed.
 #[derive(Debug)]
 pub struct Follower {
     lines: Lines,
@@ -24,46 +42,63 @@ pub struct Follower {
 /// What reads whole lines.
 #[derive(Debug)]
 struct Reader {
-    recognisers: Vec<Recogniser>,
-    /// Index of the recogniser that speaks, and whether that is certain.
-    speaker: Option<usize>,
-    certain: bool,
+    speakers: Vec<Speaker>,
+    triggers: Triggers,
     /// The mark of the rank that is followed.
     rank: Option<Box<str>>,
-    fold: Fold,
+    /// Lines so far, and how many events the recognisers had spoken by each first word.
+    lines: u64,
+    spoken: u64,
+    evidence: Option<Vec<Evidence>>,
 }
 
-/// All recognisers; those tried first stand first in [`Recogniser::all`].
+/// A recogniser and what became of its words.
 #[derive(Debug)]
-enum Recogniser {
-    Keras(Keras),
-    PyTorch(PyTorch),
-    EpochLine,
-    Pattern(Pattern),
+struct Speaker {
+    recogniser: Box<dyn Recogniser>,
+    fold: Fold,
+    /// When, counted in events, it first said something, and something that only its programs say.
+    spoke: Option<u64>,
+    certain: Option<u64>,
 }
 
-impl Recogniser {
-    fn all() -> Vec<Self> {
-        vec![Self::Keras(Keras::default()), Self::PyTorch(PyTorch::default()), Self::EpochLine]
+/// Which recognisers a line may interest.
+#[derive(Debug)]
+struct Triggers {
+    texts: AhoCorasick,
+    /// For each text the set of recognisers, as bits.
+    sets: Vec<u64>,
+    /// Recognisers that see every line.
+    always: u64,
+}
+
+impl Triggers {
+    fn of(speakers: &[Speaker]) -> Self {
+        let (mut texts, mut sets): (Vec<&str>, Vec<u64>) = (Vec::new(), Vec::new());
+        let mut always = 0;
+        for (index, speaker) in speakers.iter().enumerate() {
+            let bit = 1 << index;
+            if speaker.recogniser.triggers().is_empty() {
+                always |= bit;
+            }
+            for text in speaker.recogniser.triggers() {
+                match texts.iter().position(|known| known == text) {
+                    Some(at) => sets[at] |= bit,
+                    None => {
+                        texts.push(text);
+                        sets.push(bit);
+                    }
+                }
+            }
+        }
+        let texts = AhoCorasick::builder().match_kind(MatchKind::Standard).build(texts);
+        Self { texts: texts.expect("few short texts"), sets, always }
     }
 
-    /// Its name in [`Progress::recogniser`].
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Keras(_) => "keras",
-            Self::PyTorch(_) => "pytorch",
-            Self::EpochLine => "epoch-line",
-            Self::Pattern(_) => "pattern",
-        }
-    }
-
-    fn read<'a>(&mut self, line: &Line<'a>) -> Option<Event<'a>> {
-        match self {
-            Self::Keras(keras) => keras.read(line),
-            Self::PyTorch(pytorch) => pytorch.read(line),
-            Self::EpochLine => epoch_line::read(line),
-            Self::Pattern(pattern) => pattern.read(line),
-        }
+    /// The recognisers that a line interests by its text.
+    fn find(&self, line: &[u8]) -> u64 {
+        let hits = self.texts.find_overlapping_iter(line);
+        hits.fold(self.always, |set, hit| set | self.sets[hit.pattern().as_usize()])
     }
 }
 
@@ -75,11 +110,21 @@ impl Follower {
     /// [`PatternError`] where the pattern cannot be used.
     pub fn new(pattern: Option<&TimingPattern>) -> Result<Self, PatternError> {
         let recognisers = match pattern {
-            Some(pattern) => vec![Recogniser::Pattern(Pattern::compile(&pattern.epoch)?)],
-            None => Recogniser::all(),
+            Some(pattern) => vec![Box::new(Pattern::compile(&pattern.epoch)?) as Box<dyn Recogniser>],
+            None => families::all(),
         };
-        let reader = Reader { recognisers, speaker: None, certain: false, rank: None, fold: Fold::default() };
+        let silent = |recogniser| Speaker { recogniser, fold: Fold::default(), spoke: None, certain: None };
+        let speakers: Vec<_> = recognisers.into_iter().map(silent).collect();
+        let triggers = Triggers::of(&speakers);
+        let reader = Reader { speakers, triggers, rank: None, lines: 0, spoken: 0, evidence: None };
         Ok(Self { lines: Lines::default(), reader })
+    }
+
+    /// Keeps from now on the lines from which something is recognised, for [`Follower::evidence`].
+    #[must_use]
+    pub fn explaining(mut self) -> Self {
+        self.reader.evidence = Some(Vec::new());
+        self
     }
 
     /// Takes the next bytes of the output. `at_ms` is when they were seen, in Unix milliseconds UTC; `None` for a saved
@@ -93,48 +138,149 @@ impl Follower {
     pub fn finish(&mut self, at_ms: Option<u64>) {
         let Self { lines, reader } = self;
         lines.finish(at_ms, |line, redrawn, at_ms| reader.read(line, redrawn, at_ms));
+        for index in 0..reader.speakers.len() {
+            reader.listen(index, "", at_ms, |recogniser, say| recogniser.finish(say));
+        }
     }
 
     /// Returns what was recognised so far.
     #[must_use]
-    pub fn progress(&self) -> &Progress {
-        self.reader.fold.progress()
+    pub fn progress(&self) -> Progress {
+        self.reader.progress()
+    }
+
+    /// The lines from which something was recognised, in the order in which they first came; nothing unless
+    /// [`Follower::explaining`].
+    #[must_use]
+    pub fn evidence(&self) -> &[Evidence] {
+        self.reader.evidence.as_deref().unwrap_or_default()
+    }
+}
+
+impl Speaker {
+    /// What it says; its name is in it.
+    fn progress(&self) -> Progress {
+        let mut progress = self.fold.progress(self.recogniser.counts_from_zero());
+        progress.recogniser = Some(self.recogniser.name().to_owned());
+        progress
+    }
+
+    /// Its place among those that speak: who is certain, then who weighs more, then who was first.
+    fn order(&self) -> Option<impl Ord + use<>> {
+        let spoke = self.spoke?;
+        let weight = self.recogniser.weight();
+        Some((self.certain.is_none(), std::cmp::Reverse(weight), self.certain.unwrap_or(spoke)))
     }
 }
 
 impl Reader {
     fn read(&mut self, line: &[u8], redrawn: bool, at_ms: Option<u64>) {
+        self.lines += 1;
+        let mut wanted = self.triggers.find(line);
+        for (index, speaker) in self.speakers.iter().enumerate() {
+            wanted |= u64::from(speaker.recogniser.wants_every_line()) << index;
+        }
+        if wanted == 0 {
+            return;
+        }
         let text = plain(line);
         // The user wrote the pattern for whole lines.
-        let whole = matches!(self.recognisers[..], [Recogniser::Pattern(_)]);
+        let whole = self.speakers[0].recogniser.weight() == Weight::Asked;
         let (rank, text) = if whole { (None, &*text) } else { split_rank(&text) };
         if self.rank.as_deref().is_some_and(|followed| rank.is_some_and(|rank| rank != followed)) {
             return;
         }
-        let line = Line { text, redrawn };
-        for (index, recogniser) in self.recognisers.iter_mut().enumerate() {
-            if self.certain && self.speaker != Some(index) {
-                continue;
-            }
-            let Some(event) = recogniser.read(&line) else { continue };
-            let before = (self.speaker, self.certain);
-            (self.speaker, self.certain) = match self.speaker {
-                _ if event.is_distinctive() && !self.certain => (Some(index), true),
-                None if !matches!(event, Event::Validation { .. }) => (Some(index), false),
-                speaker => (speaker, self.certain),
-            };
-            if self.speaker != Some(index) {
-                continue;
-            }
-            if before.0 != Some(index) {
-                self.fold.name_recogniser(recogniser.name());
-            }
-            if self.rank.is_none() {
-                self.rank = rank.map(Box::from);
-            }
-            self.fold.apply(event, at_ms);
-            return;
+        let before = self.spoken;
+        for index in (0..self.speakers.len()).filter(|index| wanted & 1 << index != 0) {
+            self.listen(index, text, at_ms, |recogniser, say| recogniser.read(&Line { text, redrawn }, say));
         }
+        if self.rank.is_none() && self.spoken > before {
+            self.rank = rank.map(Box::from);
+        }
+    }
+
+    /// Lets a recogniser speak about `text`.
+    fn listen<'a>(
+        &mut self,
+        index: usize,
+        text: &'a str,
+        at_ms: Option<u64>,
+        ask: impl FnOnce(&mut dyn Recogniser, &mut dyn FnMut(Event<'a>)),
+    ) {
+        let Self { speakers, spoken, evidence, lines, .. } = self;
+        let Speaker { recogniser, fold, spoke, certain } = &mut speakers[index];
+        let name = recogniser.name();
+        ask(&mut **recogniser, &mut |event| {
+            *spoken += 1;
+            // An evaluation may belong to no training at all.
+            if !matches!(event, Event::Validation { .. }) {
+                spoke.get_or_insert(*spoken);
+            }
+            if event.is_distinctive() {
+                certain.get_or_insert(*spoken);
+            }
+            if let Some(evidence) = evidence {
+                note(evidence, name, event.kind(), *lines, text);
+            }
+            fold.apply(event, at_ms);
+        });
+    }
+
+    fn progress(&self) -> Progress {
+        let mut speaking: Vec<&Speaker> =
+            self.speakers.iter().filter(|speaker| speaker.spoke.is_some()).collect();
+        speaking.sort_by_key(|speaker| speaker.order());
+        let Some((first, others)) = speaking.split_first() else { return Progress::default() };
+        let mut progress = first.progress();
+        let equal = |other: &&&Speaker| {
+            other.recogniser.weight() == first.recogniser.weight()
+                && other.certain.is_some() == first.certain.is_some()
+        };
+        for other in others.iter().filter(equal) {
+            fill(&mut progress, other.progress());
+        }
+        progress
+    }
+}
+
+/// Fills what `progress` leaves open from `other`, group by group: figures that belong together come from one.
+fn fill(progress: &mut Progress, other: Progress) {
+    if progress.epochs_completed == 0 && other.epochs_completed > 0 {
+        progress.epoch_numbering = other.epoch_numbering;
+        progress.epochs_completed = other.epochs_completed;
+        progress.epochs = other.epochs;
+        progress.restarts = other.restarts;
+    }
+    progress.epochs_announced = progress.epochs_announced.or(other.epochs_announced);
+    if progress.last_step.is_none() {
+        progress.last_step = other.last_step;
+        progress.steps_per_epoch = progress.steps_per_epoch.or(other.steps_per_epoch);
+    }
+    if progress.step_seconds.is_none() {
+        progress.step_seconds = other.step_seconds;
+        progress.step_times = progress.step_times.or(other.step_times);
+    }
+    progress.throughput = progress.throughput.take().or(other.throughput);
+    progress.run_seconds = progress.run_seconds.or(other.run_seconds);
+    for (name, value) in other.last_metrics {
+        progress.last_metrics.entry(name).or_insert(value);
+    }
+}
+
+/// Adds a line to the evidence.
+fn note(evidence: &mut Vec<Evidence>, recogniser: &'static str, kind: &'static str, line: u64, text: &str) {
+    let mut text = text.trim();
+    if text.len() > EVIDENCE_BYTES {
+        text = &text[..text.floor_char_boundary(EVIDENCE_BYTES)];
+    }
+    let seen = (line, text.to_owned());
+    let same = |known: &&mut Evidence| (known.recogniser, known.kind) == (recogniser, kind);
+    match evidence.iter_mut().find(same) {
+        Some(known) => {
+            known.lines += 1;
+            known.last = seen;
+        }
+        None => evidence.push(Evidence { recogniser, kind, lines: 1, first: seen.clone(), last: seen }),
     }
 }
 
@@ -170,7 +316,7 @@ mod tests {
         let mut follower = Follower::new(None).unwrap();
         follower.feed(output.as_bytes(), None);
         follower.finish(None);
-        follower.progress().clone()
+        follower.progress()
     }
 
     fn speaker(output: &str) -> (Option<String>, u64) {

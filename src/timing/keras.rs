@@ -14,7 +14,7 @@
 //! of `evaluate` and `predict` look the same; they come when no epoch is open, with another number of steps, or without
 //! metrics.
 
-use super::event::{Event, Facts, Line};
+use super::event::{Event, Facts, Line, Recogniser};
 use super::scan;
 
 /// What was read of the training so far.
@@ -47,8 +47,24 @@ struct Bar<'a> {
     facts: Facts<'a>,
 }
 
+impl Recogniser for Keras {
+    fn name(&self) -> &'static str {
+        "keras"
+    }
+
+    fn triggers(&self) -> &'static [&'static str] {
+        &["Epoch ", "/step", "] - ", "s - ", "ETA: "]
+    }
+
+    fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
+        if let Some(event) = self.read_line(line) {
+            say(event);
+        }
+    }
+}
+
 impl Keras {
-    pub(super) fn read<'a>(&mut self, line: &Line<'a>) -> Option<Event<'a>> {
+    fn read_line<'a>(&mut self, line: &Line<'a>) -> Option<Event<'a>> {
         let text = line.text.trim();
         match text.as_bytes().first()? {
             b'E' => {
@@ -202,7 +218,7 @@ mod tests {
         for text in lines {
             // A line that ends in ^M is drawn over.
             let (text, redrawn) = text.strip_suffix("^M").map_or((*text, false), |text| (text, true));
-            match keras.read(&Line { text, redrawn }) {
+            match keras.read_line(&Line { text, redrawn }) {
                 Some(Event::EpochStart { .. }) => {}
                 Some(Event::Step { step, .. }) => said.push(format!("S{step}")),
                 Some(Event::EpochEnd { epoch, seconds, facts, .. }) => {

@@ -3,21 +3,30 @@
 //! Pure: bytes and, where known, the time at which they were seen go into a [`Follower`]; a
 //! [`crate::record::Progress`] comes out. No file, no clock.
 //!
-//! On the way the output becomes lines (`lines`), a recogniser makes an `event::Event` of a line that it knows, and
-//! `fold` makes the progress of the events. One file holds one recogniser; a further one is a file, a variant of
-//! `follower::Recogniser` and a place in its list. It reads `Epoch 3/5` and `60000/60000 [====] - 2s - loss: 0.26`
-//! (`keras`), `Train Epoch: 1 [640/60000 (1%)]  Loss: 1.4` (`pytorch`), `epoch 3/10 took 2.31 s` (`epoch_line`), or
-//! whatever the user's expression says (`pattern`), which then is the only one.
+//! On the way the output becomes lines (`lines`), a recogniser (`event::Recogniser`) makes an `event::Event` of a line that
+//! it knows, and a `fold` for each recogniser makes the progress of its events. One file holds one family of programs; a
+//! further one is a file and a line in `families`. Shared grammar is in `scan` (numbers, durations, rates), `bar` (tqdm) and
+//! `dict` (dictionaries as Python and JSON print them). With the user's own expression (`pattern`) only that reads.
 
+#[allow(dead_code)]
+mod bar;
+#[allow(dead_code)]
+mod dict;
 mod epoch_line;
+#[allow(dead_code)]
 mod event;
+mod families;
 mod fold;
 mod follower;
 mod keras;
 mod lines;
+mod names;
 mod pattern;
 mod pytorch;
 mod scan;
+mod stated;
+mod step_times;
 
-pub use follower::Follower;
+pub use follower::{Evidence, Follower};
 pub use pattern::{PatternError, check_pattern};
+pub use stated::{Stated, StatedEpoch, StatedRate};

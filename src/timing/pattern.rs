@@ -7,7 +7,7 @@ use regex_lite::{Regex, RegexBuilder};
 
 use crate::diagnostic::nearest;
 
-use super::event::{Event, Facts, Line};
+use super::event::{Event, Facts, Line, Recogniser, Weight};
 use super::scan;
 
 /// The groups that an expression may name.
@@ -58,6 +58,26 @@ pub(super) struct Pattern {
     regex: Regex,
 }
 
+impl Recogniser for Pattern {
+    fn name(&self) -> &'static str {
+        "pattern"
+    }
+
+    fn weight(&self) -> Weight {
+        Weight::Asked
+    }
+
+    fn triggers(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
+        if let Some(event) = self.read_line(line) {
+            say(event);
+        }
+    }
+}
+
 impl Pattern {
     pub(super) fn compile(text: &str) -> Result<Self, PatternError> {
         let regex = RegexBuilder::new(text)
@@ -73,7 +93,7 @@ impl Pattern {
         Ok(Self { regex })
     }
 
-    pub(super) fn read<'a>(&self, line: &Line<'a>) -> Option<Event<'a>> {
+    fn read_line<'a>(&self, line: &Line<'a>) -> Option<Event<'a>> {
         let groups = self.regex.captures(line.text)?;
         let group = |name| groups.name(name).map(|found| found.as_str().trim());
         let (epoch, rest) = scan::unsigned(group("epoch")?)?;
@@ -96,7 +116,7 @@ mod tests {
 
     fn read(pattern: &str, text: &str) -> Option<(u64, Option<u64>, Option<f64>)> {
         let line = Line { text, redrawn: false };
-        match Pattern::compile(pattern).unwrap().read(&line)? {
+        match Pattern::compile(pattern).unwrap().read_line(&line)? {
             Event::EpochEnd { epoch, epochs, seconds, .. } => Some((epoch, epochs, seconds)),
             other => panic!("{other:?}"),
         }

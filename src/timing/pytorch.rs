@@ -13,7 +13,7 @@
 //! The forms are those of `mnist/main.py` and `imagenet/main.py` of pytorch/examples and of `references/detection` of
 //! torchvision 0.15. Only the last prints how long an epoch took. A value in parentheses is the mean so far.
 
-use super::event::{Event, Facts, Line};
+use super::event::{Event, Facts, Line, Recogniser};
 use super::scan::{self, Numbers};
 
 /// Where in a line, in bytes, its keyword must stand: a logger's prefix may come before.
@@ -27,10 +27,32 @@ const NOT_METRICS: [&str; 6] = ["Data", "data", "eta", "max mem", "Time", "time"
 pub(super) struct PyTorch {
     /// True where steps were seen to be counted from 0, so that the last is one less than their number.
     from_zero: bool,
+    /// True for the example whose epochs begin with 1.
+    from_one: bool,
+}
+
+impl Recogniser for PyTorch {
+    fn name(&self) -> &'static str {
+        "pytorch"
+    }
+
+    fn triggers(&self) -> &'static [&'static str] {
+        &["Epoch: ", "Test", "* Acc@", "* Prec@"]
+    }
+
+    fn counts_from_zero(&self) -> Option<bool> {
+        Some(!self.from_one)
+    }
+
+    fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
+        if let Some(event) = self.read_line(line) {
+            say(event);
+        }
+    }
 }
 
 impl PyTorch {
-    pub(super) fn read<'a>(&mut self, line: &Line<'a>) -> Option<Event<'a>> {
+    fn read_line<'a>(&mut self, line: &Line<'a>) -> Option<Event<'a>> {
         let text = line.text.trim();
         match text.as_bytes().first()? {
             b'T' if text.starts_with("Test") => return validation(text),
@@ -41,6 +63,7 @@ impl PyTorch {
         let (before, _) = head.split_once("Epoch: ")?;
         let after = &text[before.len() + "Epoch: ".len()..];
         if before.ends_with("Train ") {
+            self.from_one = true;
             return samples(after);
         }
         let plain = before.is_empty() || before.ends_with([' ', '\t', ']']);
@@ -151,7 +174,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<Event<'_>> {
-        PyTorch::default().read(&Line { text, redrawn: false })
+        PyTorch::default().read_line(&Line { text, redrawn: false })
     }
 
     fn metrics<'a>(event: &'a Event<'_>) -> Vec<(&'a str, f64)> {
@@ -191,7 +214,10 @@ mod tests {
     fn the_last_step_ends_an_epoch_whichever_way_steps_are_counted() {
         let mut training = PyTorch::default();
         let mut ends = |text| {
-            matches!(training.read(&Line { text, redrawn: false }), Some(Event::EpochEnd { epoch: 0, .. }))
+            matches!(
+                training.read_line(&Line { text, redrawn: false }),
+                Some(Event::EpochEnd { epoch: 0, .. })
+            )
         };
         assert!(!ends("Epoch: [0][781/782]\tTime 1.0 (1.0)"));
         assert!(ends("Epoch: [0][782/782]\tTime 1.0 (1.0)"));

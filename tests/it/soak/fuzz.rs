@@ -125,7 +125,7 @@ fn follow<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Progress {
         follower.feed(piece, None);
     }
     follower.finish(None);
-    follower.progress().clone()
+    follower.progress()
 }
 
 #[test]

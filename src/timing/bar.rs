@@ -1,0 +1,192 @@
+//! Progress bars as tqdm draws them, alone or inside the lines of other programs.
+//!
+//! ```text
+//!  12%|█▎        | 1/8 [01:53<13:12, 113.21s/it]
+//! Epoch 0: 100%|██████████| 100/100 [00:00<00:00, 317.86it/s, loss=0.0671, v_num=13]
+//!         0/2      3.91G    0.04618 ...        640: 100% 8/8 [00:09<00:00,  1.17s/it]
+//! 42it [00:03, 13.90it/s]
+//! ```
+//!
+//! The form is that of `tqdm.format_meter` (tqdm/std.py, 4.x) and of the copies of it in Lightning's and Ultralytics' own
+//! bars.
+
+use super::scan;
+
+/// What a bar says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Bar<'a> {
+    /// What stands before it, without the colon.
+    pub(super) label: &'a str,
+    /// Steps done.
+    pub(super) step: u64,
+    /// Steps in all; `None` where the bar does not know.
+    pub(super) of: Option<u64>,
+    /// Time so far, in whole seconds.
+    pub(super) elapsed: Option<f64>,
+    /// Time to go, in whole seconds.
+    pub(super) remaining: Option<f64>,
+    /// Steps per second as printed, with the bar's unit (`it`, `batch`, ...); `None` where it prints seconds per step.
+    pub(super) per_second: Option<(f64, &'a str)>,
+    /// Seconds per step as printed; `None` where it prints steps per second.
+    pub(super) step_seconds: Option<f64>,
+    /// What follows the rate inside the brackets: `loss=0.0671, v_num=13`.
+    pub(super) postfix: &'a str,
+}
+
+impl Bar<'_> {
+    /// True where all steps are done.
+    pub(super) fn is_full(&self) -> bool {
+        self.of.is_some_and(|of| of > 0 && self.step >= of)
+    }
+}
+
+/// Reads the bar of a line; `None` where there is none.
+pub(super) fn read(text: &str) -> Option<Bar<'_>> {
+    let open = text.rfind('[').filter(|at| clocks(&text[at + 1..]).is_some()).or_else(|| {
+        // A postfix may hold brackets of its own.
+        text.match_indices('[').map(|(at, _)| at).find(|at| clocks(&text[at + 1..]).is_some())
+    })?;
+    let (before, inside) = (text[..open].trim_end(), &text[open + 1..]);
+    let (elapsed, remaining, rest) = clocks(inside)?;
+    let (label, step, of) = counts(before)?;
+    let mut bar = Bar { label, step, of, elapsed, remaining, ..Bar::default() };
+    let rest = rest.trim_start_matches([',', ' ']);
+    let end = rest.rfind(']').unwrap_or(rest.len());
+    let (rate, postfix) = rest[..end].split_once(',').unwrap_or((&rest[..end], ""));
+    bar.postfix = postfix.trim();
+    if !bar.take_rate(rate.trim()) {
+        bar.postfix = rest[..end].trim();
+    }
+    Some(bar)
+}
+
+impl<'a> Bar<'a> {
+    /// Takes `317.86it/s`, `113.21s/it` or `?it/s`; false where it is something else.
+    fn take_rate(&mut self, rate: &'a str) -> bool {
+        if let Some(unknown) = rate.strip_prefix('?') {
+            return unknown.ends_with("/s") || unknown.starts_with("s/");
+        }
+        let Some((value, unit)) = scan::number(rate) else { return false };
+        let unit = unit.trim_start();
+        if let Some(unit) = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("/sec")) {
+            let (value, unit) = scaled(value, unit);
+            self.per_second = Some((value, unit));
+            return true;
+        }
+        if unit.strip_prefix("s/").is_some_and(|unit| !unit.is_empty()) {
+            self.step_seconds = Some(value);
+            return true;
+        }
+        false
+    }
+}
+
+/// A rate of bars with `unit_scale`: `1.5kit/s`.
+fn scaled(value: f64, unit: &str) -> (f64, &str) {
+    for (sign, factor) in [('k', 1e3), ('M', 1e6), ('G', 1e9)] {
+        // `kit/s`, but not a unit that begins with the letter.
+        if let Some(plain) = unit.strip_prefix(sign).filter(|plain| matches!(*plain, "it" | "B" | "iB")) {
+            return (value * factor, plain);
+        }
+    }
+    (value, unit)
+}
+
+/// `01:53<13:12` with the rest; the time to go may be `?` or missing.
+fn clocks(text: &str) -> Option<(Option<f64>, Option<f64>, &str)> {
+    let (elapsed, rest) = clock(text.trim_start())?;
+    match rest.trim_start().strip_prefix('<') {
+        Some(after) => match clock(after.trim_start()) {
+            Some((remaining, rest)) => Some((Some(elapsed), Some(remaining), rest)),
+            None => Some((Some(elapsed), None, after.trim_start().strip_prefix('?')?)),
+        },
+        None => rest.starts_with(',').then_some((Some(elapsed), None, rest)),
+    }
+}
+
+/// `1 day, 2:03:04`, `0:03:20` or `03:20`, or as rich draws them, `0:00:09`.
+fn clock(text: &str) -> Option<(f64, &str)> {
+    if let Some((days, rest)) = scan::unsigned(text)
+        && let Some(rest) = rest.strip_prefix(" days, ").or_else(|| rest.strip_prefix(" day, "))
+    {
+        let (seconds, rest) = scan::clock(rest)?;
+        return Some((seconds + f64::from(u32::try_from(days).ok()?) * 86_400.0, rest));
+    }
+    scan::clock(text)
+}
+
+/// The label and the counts before the bracket: `Epoch 0: 100%|███| 100/100`, `640: 100% 8/8`, `42it`.
+fn counts(before: &str) -> Option<(&str, u64, Option<u64>)> {
+    let begin = before
+        .rfind(|c: char| c.is_whitespace() || c == '|')
+        .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+    let count = &before[begin..];
+    let (step, rest) = scaled_count(count)?;
+    if let Some(of) = rest.strip_prefix('/') {
+        let (of, rest) = scaled_count(of)?;
+        if !rest.is_empty() {
+            return None;
+        }
+        let label = before[..begin].trim_end();
+        let label = match label.find("%|") {
+            Some(at) => label[..at].trim_end_matches(|c: char| c.is_ascii_digit()),
+            None => label.trim_end_matches(|c: char| c.is_ascii_digit() || c == '%'),
+        };
+        let label = label.trim_end().trim_end_matches(':').trim_end();
+        return Some((label, step, Some(of)));
+    }
+    // Without a total: `42it`, perhaps behind a label.
+    let named = !rest.is_empty() && rest.chars().all(char::is_alphabetic);
+    named.then(|| (before[..begin].trim_end().trim_end_matches(':'), step, None))
+}
+
+/// `100`, or `1.50k` of bars with `unit_scale`.
+fn scaled_count(text: &str) -> Option<(u64, &str)> {
+    let (whole, rest) = scan::unsigned(text)?;
+    if !rest.starts_with('.') && !rest.starts_with(['k', 'M', 'G']) {
+        return Some((whole, rest));
+    }
+    let (value, rest) = scan::number(text)?;
+    let (value, rest) = [('k', 1e3), ('M', 1e6), ('G', 1e9)]
+        .into_iter()
+        .find_map(|(sign, factor)| rest.strip_prefix(sign).map(|rest| (value * factor, rest)))
+        .unwrap_or((value, rest));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within the range of the test"
+    )]
+    (0.0..1e15).contains(&value).then(|| (value.round() as u64, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_of_all_kinds_are_read() {
+        let bar = read(" 12%|█▎        | 1/8 [01:53<13:12, 113.21s/it]").expect("a bar");
+        assert_eq!((bar.label, bar.step, bar.of, bar.elapsed), ("", 1, Some(8), Some(113.0)));
+        assert_eq!((bar.step_seconds, bar.per_second, bar.remaining), (Some(113.21), None, Some(792.0)));
+        let bar = read("Epoch 0: 100%|████| 100/100 [00:00<00:00, 317.86it/s, loss=0.0671, v_num=13]");
+        let bar = bar.expect("a bar");
+        assert_eq!((bar.label, bar.per_second), ("Epoch 0", Some((317.86, "it"))));
+        assert_eq!(bar.postfix, "loss=0.0671, v_num=13");
+        assert!(bar.is_full());
+        let bar = read("  0/2  3.91G  0.04618  232  640: 100% 8/8 [00:09<00:00,  1.17s/it]").expect("a bar");
+        assert_eq!((bar.label, bar.step, bar.of), ("  0/2  3.91G  0.04618  232  640", 8, Some(8)));
+        let bar = read("Training: 42it [00:03, 13.90it/s]").expect("a bar");
+        assert_eq!((bar.label, bar.step, bar.of, bar.elapsed), ("Training", 42, None, Some(3.0)));
+        let bar = read("  0%|          | 0/8 [00:00<?, ?it/s]").expect("a bar");
+        assert_eq!((bar.step, bar.elapsed, bar.remaining, bar.per_second), (0, Some(0.0), None, None));
+        let bar = read("a: 50%|██| 5/10 [1 day, 0:00:05<00:00, 1.50kit/s, x=[1, 2]]").expect("a bar");
+        assert_eq!((bar.elapsed, bar.per_second), (Some(86_405.0), Some((1500.0, "it"))));
+    }
+
+    #[test]
+    fn other_brackets_are_no_bars() {
+        for text in ["Epoch: [0][ 10/782]", "12:30 [INFO] 3/4", "[00:01] 3", "x [1, 2]", "", "[["] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}
