@@ -89,6 +89,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Wait(args) => commands::wait::run(&session(None)?, args),
         Verb::Cancel(args) => commands::cancel::run(&session(None)?, args),
         Verb::Doctor => commands::doctor::run(&session(None)?),
+        Verb::Timings(args) => commands::timings::run(output, args),
         Verb::Explain(args) => commands::explain::run(output, args),
         Verb::Config(args) => match args.verb {
             ConfigVerb::Show => commands::config::run(&session(None)?),

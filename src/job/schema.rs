@@ -386,6 +386,7 @@ fn workload() -> Keys {
 }
 
 fn timing() -> Keys {
-    let about = "Regular expression of a line that ends an epoch. Group `epoch` is required; `epochs` and `seconds` are optional.";
-    vec![("epoch", text(about))]
+    let epoch = "Regular expression of a line that ends an epoch. Group `epoch` is required; `epochs`, `seconds`, `rate` and `metric_NAME` are optional.";
+    let step = "Regular expression of a line that ends a step. Group `step` is required; `steps`, `epoch`, `epochs`, `step_seconds`, `rate` and `metric_NAME` are optional.";
+    vec![("epoch", text(epoch)), ("step", text(step))]
 }

@@ -116,7 +116,9 @@ pub(super) fn read_timing(
     problems: &mut Vec<Problem>,
 ) -> Option<Located<TimingPattern>> {
     let mut fields = Fields::new("timing.", table, &[], problems);
-    let epoch = fields.text("epoch");
+    let (epoch, step) = (fields.text("epoch"), fields.text("step"));
     fields.finish();
-    epoch.map(|epoch| Located { value: TimingPattern { epoch: epoch.value }, span: epoch.span })
+    let span = epoch.as_ref().or(step.as_ref())?.span.clone();
+    let value = TimingPattern { epoch: epoch.map(|text| text.value), step: step.map(|text| text.value) };
+    Some(Located { value, span })
 }

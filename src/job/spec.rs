@@ -336,11 +336,23 @@ pub struct Workload {
     pub precision: Option<String>,
 }
 
-/// `[timing]`: the user's own pattern, for programs that no recogniser knows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// `[timing]`: the user's own patterns, for programs that no recogniser knows. At least one is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct TimingPattern {
-    /// Regular expression of a line that ends an epoch; groups `epoch`, `epochs`, `seconds`, all optional but `epoch`.
-    pub epoch: String,
+    /// Regular expression of a line that ends an epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<String>,
+    /// Regular expression of a line that ends a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+}
+
+impl TimingPattern {
+    /// One expression, of lines that end an epoch.
+    #[must_use]
+    pub fn of_epoch(expression: &str) -> Self {
+        Self { epoch: Some(expression.to_owned()), step: None }
+    }
 }
 
 /// A whole job file.

@@ -264,14 +264,16 @@ impl<'a> Resolver<'a> {
 
     fn timing(&mut self) {
         let Some(timing) = &self.spec.timing else {
-            self.decide("timing", "recognised", "Keras, PyTorch and plain `epoch N .. s` lines are known");
+            self.decide(
+                "timing",
+                "recognised",
+                "the output of the usual frameworks and plain `epoch N .. s` lines are known",
+            );
             return;
         };
-        match timing::check_pattern(&timing.value.epoch) {
-            Ok(()) => self.decide("timing", "pattern", "the job file has `[timing] epoch`"),
-            Err(why) => {
-                self.problems.push(Problem::at(timing.span.clone(), format!("`timing.epoch`: {why}")));
-            }
+        match timing::check_pattern(&timing.value) {
+            Ok(()) => self.decide("timing", "pattern", "the job file has `[timing]`"),
+            Err(why) => self.problems.push(Problem::at(timing.span.clone(), why.to_string())),
         }
     }
 

@@ -5,8 +5,9 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use super::event::{Event, Line, Recogniser, Weight};
 use super::families;
 use super::fold::Fold;
-use super::lines::{Lines, plain};
+use super::lines::{Lines, Piece, plain};
 use super::pattern::{Pattern, PatternError};
+use super::stamp;
 use crate::job::TimingPattern;
 use crate::record::Progress;
 
@@ -46,8 +47,9 @@ struct Reader {
     triggers: Triggers,
     /// The mark of the rank that is followed.
     rank: Option<Box<str>>,
-    /// Lines so far, and how many events the recognisers had spoken by each first word.
-    lines: u64,
+    /// The number of the line that is read.
+    line: u64,
+    /// Events so far.
     spoken: u64,
     evidence: Option<Vec<Evidence>>,
 }
@@ -110,19 +112,20 @@ impl Follower {
     /// [`PatternError`] where the pattern cannot be used.
     pub fn new(pattern: Option<&TimingPattern>) -> Result<Self, PatternError> {
         let recognisers = match pattern {
-            Some(pattern) => vec![Box::new(Pattern::compile(&pattern.epoch)?) as Box<dyn Recogniser>],
+            Some(pattern) => vec![Box::new(Pattern::compile(pattern)?) as Box<dyn Recogniser>],
             None => families::all(),
         };
         let silent = |recogniser| Speaker { recogniser, fold: Fold::default(), spoke: None, certain: None };
         let speakers: Vec<_> = recognisers.into_iter().map(silent).collect();
         let triggers = Triggers::of(&speakers);
-        let reader = Reader { speakers, triggers, rank: None, lines: 0, spoken: 0, evidence: None };
+        let reader = Reader { speakers, triggers, rank: None, line: 0, spoken: 0, evidence: None };
         Ok(Self { lines: Lines::default(), reader })
     }
 
-    /// Keeps from now on the lines from which something is recognised, for [`Follower::evidence`].
+    /// Follows a saved output: keeps the lines from which something is recognised, for [`Follower::evidence`], and takes
+    /// the time of a line from its beginning, where a logger wrote one.
     #[must_use]
-    pub fn explaining(mut self) -> Self {
+    pub fn of_saved(mut self) -> Self {
         self.reader.evidence = Some(Vec::new());
         self
     }
@@ -131,13 +134,13 @@ impl Follower {
     /// output, whose epochs then have no times by the clock.
     pub fn feed(&mut self, bytes: &[u8], at_ms: Option<u64>) {
         let Self { lines, reader } = self;
-        lines.feed(bytes, at_ms, |line, redrawn, at_ms| reader.read(line, redrawn, at_ms));
+        lines.feed(bytes, at_ms, |piece| reader.read(piece));
     }
 
     /// Takes a last line without line end as finished: the output is over.
     pub fn finish(&mut self, at_ms: Option<u64>) {
         let Self { lines, reader } = self;
-        lines.finish(at_ms, |line, redrawn, at_ms| reader.read(line, redrawn, at_ms));
+        lines.finish(at_ms, |piece| reader.read(piece));
         for index in 0..reader.speakers.len() {
             reader.listen(index, "", at_ms, |recogniser, say| recogniser.finish(say));
         }
@@ -150,7 +153,7 @@ impl Follower {
     }
 
     /// The lines from which something was recognised, in the order in which they first came; nothing unless
-    /// [`Follower::explaining`].
+    /// [`Follower::of_saved`].
     #[must_use]
     pub fn evidence(&self) -> &[Evidence] {
         self.reader.evidence.as_deref().unwrap_or_default()
@@ -174,22 +177,24 @@ impl Speaker {
 }
 
 impl Reader {
-    fn read(&mut self, line: &[u8], redrawn: bool, at_ms: Option<u64>) {
-        self.lines += 1;
-        let mut wanted = self.triggers.find(line);
+    fn read(&mut self, piece: Piece<'_>) {
+        let Piece { bytes, redrawn, at_ms, line } = piece;
+        self.line = line;
+        let mut wanted = self.triggers.find(bytes);
         for (index, speaker) in self.speakers.iter().enumerate() {
             wanted |= u64::from(speaker.recogniser.wants_every_line()) << index;
         }
         if wanted == 0 {
             return;
         }
-        let text = plain(line);
+        let text = plain(bytes);
         // The user wrote the pattern for whole lines.
         let whole = self.speakers[0].recogniser.weight() == Weight::Asked;
         let (rank, text) = if whole { (None, &*text) } else { split_rank(&text) };
         if self.rank.as_deref().is_some_and(|followed| rank.is_some_and(|rank| rank != followed)) {
             return;
         }
+        let at_ms = at_ms.or_else(|| self.evidence.as_ref().and_then(|_| stamp::read(text)));
         let before = self.spoken;
         for index in (0..self.speakers.len()).filter(|index| wanted & 1 << index != 0) {
             self.listen(index, text, at_ms, |recogniser, say| recogniser.read(&Line { text, redrawn }, say));
@@ -207,7 +212,7 @@ impl Reader {
         at_ms: Option<u64>,
         ask: impl FnOnce(&mut dyn Recogniser, &mut dyn FnMut(Event<'a>)),
     ) {
-        let Self { speakers, spoken, evidence, lines, .. } = self;
+        let Self { speakers, spoken, evidence, line, .. } = self;
         let Speaker { recogniser, fold, spoke, certain } = &mut speakers[index];
         let name = recogniser.name();
         ask(&mut **recogniser, &mut |event| {
@@ -220,7 +225,7 @@ impl Reader {
                 certain.get_or_insert(*spoken);
             }
             if let Some(evidence) = evidence {
-                note(evidence, name, event.kind(), *lines, text);
+                note(evidence, name, event.kind(), *line, text);
             }
             fold.apply(event, at_ms);
         });
@@ -341,7 +346,7 @@ mod tests {
 
     #[test]
     fn the_users_pattern_is_the_only_one() {
-        let pattern = TimingPattern { epoch: r"^\d: pass (?<epoch>\d+)/(?<epochs>\d+)".to_owned() };
+        let pattern = TimingPattern::of_epoch(r"^\d: pass (?<epoch>\d+)/(?<epochs>\d+)");
         let mut follower = Follower::new(Some(&pattern)).unwrap();
         follower.feed(b"0: pass 1/3\nepoch 9 2.0 s\n", Some(1_000));
         follower.feed(b"1: pass 2/3", Some(4_000));
@@ -351,7 +356,7 @@ mod tests {
         assert_eq!((progress.epochs_completed, progress.epochs_announced), (2, Some(3)));
         assert_eq!(progress.epochs[1].clock_seconds, Some(4.5));
         assert_eq!(progress.epochs[1].ended_at_ms, Some(5_500));
-        assert!(Follower::new(Some(&TimingPattern { epoch: "x".to_owned() })).is_err());
+        assert!(Follower::new(Some(&TimingPattern::of_epoch("x"))).is_err());
     }
 
     #[test]

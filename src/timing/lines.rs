@@ -11,6 +11,18 @@ pub(super) const MAX_LINE: usize = 8 * 1024;
 /// Backspace, 0x08.
 const BACKSPACE: u8 = 8;
 
+/// A line, or one of the states that a bar went through.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece<'a> {
+    pub(super) bytes: &'a [u8],
+    /// True where it is drawn over.
+    pub(super) redrawn: bool,
+    /// When it ended, in Unix milliseconds UTC.
+    pub(super) at_ms: Option<u64>,
+    /// The number of its line, from 1.
+    pub(super) line: u64,
+}
+
 /// Cuts a stream of bytes into lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
@@ -20,43 +32,43 @@ pub(super) struct Lines {
     returned: bool,
     /// When that carriage return was seen.
     returned_at_ms: Option<u64>,
+    /// Line feeds so far.
+    ended: u64,
 }
 
 impl Lines {
-    /// Calls `each` with every line that ends in `bytes`: its bytes, whether it is drawn over, and when it ended. Empty
-    /// lines are left out.
-    pub(super) fn feed(
-        &mut self,
-        mut bytes: &[u8],
-        at_ms: Option<u64>,
-        mut each: impl FnMut(&[u8], bool, Option<u64>),
-    ) {
+    /// Calls `each` with every line that ends in `bytes`. Empty lines are left out.
+    pub(super) fn feed(&mut self, bytes: &[u8], at_ms: Option<u64>, mut each: impl FnMut(Piece<'_>)) {
         if self.returned
             && let Some(first) = bytes.first()
         {
             self.release(*first != b'\n', self.returned_at_ms, &mut each);
         }
-        while let Some(end) = bytes.iter().position(|byte| matches!(*byte, b'\n' | b'\r' | BACKSPACE)) {
-            let (piece, rest) = (&bytes[..end], &bytes[end + 1..]);
-            if bytes[end] == b'\r' && rest.is_empty() {
+        let mut begin = 0;
+        for end in memchr::memchr3_iter(b'\n', b'\r', BACKSPACE, bytes) {
+            let piece = &bytes[begin..end];
+            let next = bytes.get(end + 1);
+            if bytes[end] == b'\r' && next.is_none() {
                 self.hold(piece);
                 (self.returned, self.returned_at_ms) = (true, at_ms);
                 return;
             }
-            let redrawn = bytes[end] != b'\n' && !(bytes[end] == b'\r' && rest[0] == b'\n');
+            let redrawn = bytes[end] != b'\n' && !(bytes[end] == b'\r' && next == Some(&b'\n'));
             if !self.held.is_empty() {
                 self.hold(piece);
                 self.release(redrawn, at_ms, &mut each);
             } else if !piece.is_empty() {
-                each(&piece[..piece.len().min(MAX_LINE)], redrawn, at_ms);
+                let bytes = &piece[..piece.len().min(MAX_LINE)];
+                each(Piece { bytes, redrawn, at_ms, line: self.ended + 1 });
             }
-            bytes = rest;
+            self.ended += u64::from(bytes[end] == b'\n');
+            begin = end + 1;
         }
-        self.hold(bytes);
+        self.hold(&bytes[begin..]);
     }
 
     /// Takes what is held as a line.
-    pub(super) fn finish(&mut self, at_ms: Option<u64>, mut each: impl FnMut(&[u8], bool, Option<u64>)) {
+    pub(super) fn finish(&mut self, at_ms: Option<u64>, mut each: impl FnMut(Piece<'_>)) {
         let at_ms = if self.returned { self.returned_at_ms } else { at_ms };
         self.release(false, at_ms, &mut each);
     }
@@ -66,14 +78,9 @@ impl Lines {
         self.held.extend_from_slice(&piece[..piece.len().min(room)]);
     }
 
-    fn release(
-        &mut self,
-        redrawn: bool,
-        at_ms: Option<u64>,
-        each: &mut impl FnMut(&[u8], bool, Option<u64>),
-    ) {
+    fn release(&mut self, redrawn: bool, at_ms: Option<u64>, each: &mut impl FnMut(Piece<'_>)) {
         if !self.held.is_empty() {
-            each(&self.held, redrawn, at_ms);
+            each(Piece { bytes: &self.held, redrawn, at_ms, line: self.ended + 1 });
         }
         self.held.clear();
         self.returned = false;
@@ -133,9 +140,9 @@ mod tests {
         let mut lines = Lines::default();
         let mut seen = Vec::new();
         for chunk in chunks {
-            lines.feed(chunk, None, |line, redrawn, _| seen.push((plain(line).into_owned(), redrawn)));
+            lines.feed(chunk, None, |piece| seen.push((plain(piece.bytes).into_owned(), piece.redrawn)));
         }
-        lines.finish(None, |line, redrawn, _| seen.push((plain(line).into_owned(), redrawn)));
+        lines.finish(None, |piece| seen.push((plain(piece.bytes).into_owned(), piece.redrawn)));
         seen
     }
 
@@ -155,9 +162,9 @@ mod tests {
         assert_eq!(cut(&[b"a\r", b"\nb\r", b"c"]), cut(&[b"a\r\nb\rc"]));
         let mut times = Vec::new();
         let mut lines = Lines::default();
-        lines.feed(b"a\r", Some(5), |_, _, at| times.push(at));
+        lines.feed(b"a\r", Some(5), |piece| times.push(piece.at_ms));
         assert!(times.is_empty());
-        lines.feed(b"b", Some(9), |_, _, at| times.push(at));
+        lines.feed(b"b", Some(9), |piece| times.push(piece.at_ms));
         assert_eq!(times, [Some(5)]);
     }
 

@@ -24,6 +24,7 @@ mod names;
 mod pattern;
 mod pytorch;
 mod scan;
+mod stamp;
 mod stated;
 mod step_times;
 

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo bench                     every row
 //! cargo bench -- submit list      some of them: help render submit watch container list arrays show store daemon lasting clients
-//!                                 package
+//!                                 timings package
 //! cargo bench -- --long           more repetitions, longer trainings
 //! cargo bench -- --json           one JSON object instead of the table
 //! ```
@@ -33,6 +33,7 @@ mod show;
 mod site;
 mod start;
 mod store;
+mod timings;
 mod watch;
 
 use std::error::Error;
@@ -60,7 +61,7 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 14] = [
+const TOPICS: [(&str, Topic); 15] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
@@ -74,6 +75,7 @@ const TOPICS: [(&str, Topic); 14] = [
     ("daemon", daemon::cpu),
     ("lasting", daemon::lasting),
     ("clients", daemon::clients),
+    ("timings", timings::rows),
     ("package", package::rows),
 ];
 

@@ -272,7 +272,7 @@ proptest! {
 
     #[test]
     fn a_users_pattern_reads_any_bytes(bytes in fragments(), at_ms in any::<Option<u64>>()) {
-        let pattern = TimingPattern { epoch: r"(?<epoch>\S+)/(?<epochs>.*?)(?<seconds>[\d:.e]*)".to_owned() };
+        let pattern = TimingPattern::of_epoch(r"(?<epoch>\S+)/(?<epochs>.*?)(?<seconds>[\d:.e]*)");
         let mut follower = Follower::new(Some(&pattern)).unwrap();
         follower.feed(&bytes, at_ms);
         follower.finish(at_ms);

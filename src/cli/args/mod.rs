@@ -63,6 +63,9 @@ pub(crate) enum Verb {
     /// Tell what works here and what does not; exit code 78 where something fails
     #[command(long_about = DOCTOR)]
     Doctor,
+    /// Tell what is recognised in a saved output: epochs, steps, rates, from which lines
+    #[command(long_about = TIMINGS)]
+    Timings(Timings),
     /// Tell in dlrun's words what a scheduler printed
     #[command(long_about = EXPLAIN)]
     Explain(Explain),
@@ -114,6 +117,7 @@ impl Verb {
             Self::Wait(_) => "wait",
             Self::Cancel(_) => "cancel",
             Self::Doctor => "doctor",
+            Self::Timings(_) => "timings",
             Self::Explain(_) => "explain",
             Self::Config(_) => "config",
             Self::Image(args) => args.verb.name(),
@@ -320,6 +324,26 @@ const EXPLAIN: &str = "Tell in dlrun's words what a scheduler printed
 
 Reads saved outputs: squeue, sacct and scontrol show job or node, sinfo, qstat, qstat -f and -x, pbsnodes, tracejob, PBS's \
 accounting log, in text, JSON or XML, and refusals of sbatch and qsub. Of a table without a head, name the columns.";
+
+const TIMINGS: &str = "Tell what is recognised in a saved output: epochs, steps, rates, from which lines.\n\n\
+Nothing is run and nothing is recorded. It is the way to try a pattern before a job waits for a day. Durations are as \
+printed; what the times at the beginning of lines say is told apart.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Timings {
+    /// The output of a training; `-`: standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Read it by the `[timing]` of this job file
+    #[arg(long, value_name = "JOB_FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["epoch", "step"])]
+    pub(crate) job: Option<PathBuf>,
+    /// Regular expression of lines that end an epoch, as `[timing] epoch`
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) epoch: Option<String>,
+    /// Regular expression of lines that end a step, as `[timing] step`
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) step: Option<String>,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {

@@ -17,5 +17,6 @@ pub(crate) mod render;
 pub(crate) mod schema;
 pub(crate) mod show;
 pub(crate) mod submit;
+pub(crate) mod timings;
 pub(crate) mod top;
 pub(crate) mod wait;
