@@ -94,6 +94,24 @@ impl Event<'_> {
         )
     }
 
+    /// The step that it is about, and whether their number is known, where it is about a step and nothing else.
+    pub(super) fn counted(&self) -> Option<(u64, bool)> {
+        match self {
+            Self::Step { step, of, .. } | Self::Iteration { step: Some(step), of, .. } => {
+                Some((*step, of.is_some()))
+            }
+            _ => None,
+        }
+    }
+
+    /// True where nothing is lost if a later line of the same form is read in the place of this one.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Step { .. } | Self::Iteration { .. } | Self::Mention { .. } | Self::Figures { .. }
+        )
+    }
+
     /// A word for what it says.
     pub(super) fn kind(&self) -> &'static str {
         match self {

@@ -2,6 +2,7 @@
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
+use super::counter::{Counted, MAX_COMPARED, supersedes};
 use super::event::{Event, Line, Recogniser, Weight};
 use super::families;
 use super::fold::Fold;
@@ -52,6 +53,18 @@ struct Reader {
     /// Events so far.
     spoken: u64,
     evidence: Option<Vec<Evidence>>,
+    last: Last,
+}
+
+/// The last line that was of interest, for as long as it was about a step alone. A line that differs from it only by a later
+/// step is held back until another comes.
+#[derive(Debug, Default)]
+struct Last {
+    bytes: Vec<u8>,
+    /// The step that it is about; `None` where it is about more.
+    counted: Option<Counted>,
+    /// How it came, where it was not read yet.
+    held: Option<(bool, Option<u64>, u64)>,
 }
 
 /// A recogniser and what became of its words.
@@ -118,7 +131,15 @@ impl Follower {
         let silent = |recogniser| Speaker { recogniser, fold: Fold::default(), spoke: None, certain: None };
         let speakers: Vec<_> = recognisers.into_iter().map(silent).collect();
         let triggers = Triggers::of(&speakers);
-        let reader = Reader { speakers, triggers, rank: None, line: 0, spoken: 0, evidence: None };
+        let reader = Reader {
+            speakers,
+            triggers,
+            rank: None,
+            line: 0,
+            spoken: 0,
+            evidence: None,
+            last: Last::default(),
+        };
         Ok(Self { lines: Lines::default(), reader })
     }
 
@@ -134,13 +155,15 @@ impl Follower {
     /// output, whose epochs then have no times by the clock.
     pub fn feed(&mut self, bytes: &[u8], at_ms: Option<u64>) {
         let Self { lines, reader } = self;
-        lines.feed(bytes, at_ms, |piece| reader.read(piece));
+        lines.feed(bytes, at_ms, |piece| reader.take(piece));
+        reader.read_held();
     }
 
     /// Takes a last line without line end as finished: the output is over.
     pub fn finish(&mut self, at_ms: Option<u64>) {
         let Self { lines, reader } = self;
-        lines.finish(at_ms, |piece| reader.read(piece));
+        lines.finish(at_ms, |piece| reader.take(piece));
+        reader.read_held();
         for index in 0..reader.speakers.len() {
             reader.listen(index, "", at_ms, |recogniser, say| recogniser.finish(say));
         }
@@ -176,32 +199,81 @@ impl Speaker {
     }
 }
 
+impl Last {
+    fn keep(&mut self, bytes: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(MAX_COMPARED)]);
+    }
+}
+
 impl Reader {
-    fn read(&mut self, piece: Piece<'_>) {
-        let Piece { bytes, redrawn, at_ms, line } = piece;
-        self.line = line;
+    /// Takes the next line: holds it back where it is the last one again with a later step, else reads it.
+    fn take(&mut self, piece: Piece<'_>) {
+        // Whoever asks for the evidence wants to know of every line.
+        let comparable = self.evidence.is_none() && piece.bytes.len() <= MAX_COMPARED;
+        if comparable
+            && let Some(counted) = self.last.counted
+            && let Some(step) = supersedes(&self.last.bytes, piece.bytes, counted)
+        {
+            self.last.counted = Some(Counted { step, ..counted });
+            self.last.keep(piece.bytes);
+            self.last.held = Some((piece.redrawn, piece.at_ms, piece.line));
+            return;
+        }
+        let wanted = self.wanted(piece.bytes);
+        if wanted == 0 {
+            return;
+        }
+        self.read_held();
+        self.last.counted = self.read(piece, wanted).filter(|_| comparable);
+        self.last.keep(piece.bytes);
+    }
+
+    /// Reads the line that was held back.
+    fn read_held(&mut self) {
+        let Some((redrawn, at_ms, line)) = self.last.held.take() else { return };
+        let bytes = std::mem::take(&mut self.last.bytes);
+        let wanted = self.wanted(&bytes);
+        self.last.counted = self.read(Piece { bytes: &bytes, redrawn, at_ms, line }, wanted);
+        self.last.bytes = bytes;
+    }
+
+    /// The recognisers that a line interests.
+    fn wanted(&self, bytes: &[u8]) -> u64 {
         let mut wanted = self.triggers.find(bytes);
         for (index, speaker) in self.speakers.iter().enumerate() {
             wanted |= u64::from(speaker.recogniser.wants_every_line()) << index;
         }
-        if wanted == 0 {
-            return;
-        }
+        wanted
+    }
+
+    /// Shows a line to the recognisers; returns the step where they say that it is about one and nothing else.
+    fn read(&mut self, piece: Piece<'_>, wanted: u64) -> Option<Counted> {
+        let Piece { bytes, redrawn, at_ms, line } = piece;
+        self.line = line;
         let text = plain(bytes);
         // The user wrote the pattern for whole lines.
         let whole = self.speakers[0].recogniser.weight() == Weight::Asked;
         let (rank, text) = if whole { (None, &*text) } else { split_rank(&text) };
         if self.rank.as_deref().is_some_and(|followed| rank.is_some_and(|rank| rank != followed)) {
-            return;
+            return None;
         }
         let at_ms = at_ms.or_else(|| self.evidence.as_ref().and_then(|_| stamp::read(text)));
         let before = self.spoken;
+        let (mut counted, mut passing) = (None, true);
         for index in (0..self.speakers.len()).filter(|index| wanted & 1 << index != 0) {
-            self.listen(index, text, at_ms, |recogniser, say| recogniser.read(&Line { text, redrawn }, say));
+            self.listen(index, text, at_ms, |recogniser, say| {
+                recogniser.read(&Line { text, redrawn }, &mut |event| {
+                    counted = counted.or(event.counted());
+                    passing &= event.is_passing();
+                    say(event);
+                });
+            });
         }
         if self.rank.is_none() && self.spoken > before {
             self.rank = rank.map(Box::from);
         }
+        counted.filter(|_| passing).map(|(step, of)| Counted { step, of })
     }
 
     /// Lets a recogniser speak about `text`.

@@ -10,6 +10,7 @@
 
 #[allow(dead_code)]
 mod bar;
+mod counter;
 #[allow(dead_code)]
 mod dict;
 mod epoch_line;
