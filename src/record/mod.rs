@@ -17,6 +17,7 @@ mod run;
 mod sample;
 mod series;
 mod status;
+mod table;
 mod timing;
 mod usage;
 
@@ -39,6 +40,7 @@ pub use series::{
     segment_cells,
 };
 pub use status::{Outcome, QueueEntry, Status, resolve};
+pub use table::{Cell, Field, FieldType, Role, Table};
 pub use timing::{
     Epoch, EpochNumbering, MAX_EPOCHS_KEPT, Progress, Scope, StepMark, StepTimes, Throughput, TimeSource,
 };

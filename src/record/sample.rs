@@ -24,6 +24,8 @@ pub struct Column {
     pub name: &'static str,
     /// Counter, gauge or mask.
     pub kind: ColumnKind,
+    /// What it is, in words.
+    pub about: &'static str,
 }
 
 /// Makes a structure of optional numbers, the list of its columns and the way from one to the other.
@@ -32,17 +34,17 @@ macro_rules! reading {
         $(#[$about:meta])*
         $name:ident, $columns:ident: $columns_about:literal,
         before { $($(#[$before_doc:meta])* $before:ident: $before_type:ty,)* }
-        columns { $($(#[$doc:meta])* $field:ident: $kind:ident,)* }
+        columns { $($(#[doc = $doc:literal])+ $field:ident: $kind:ident,)* }
         after { $($(#[$after_doc:meta])* $after:ident: $after_type:ty,)* }
     ) => {
         #[doc = $columns_about]
         pub const $columns: [Column; [$(stringify!($field)),*].len()] =
-            [$(Column { name: stringify!($field), kind: ColumnKind::$kind }),*];
+            [$(Column { name: stringify!($field), kind: ColumnKind::$kind, about: concat!($($doc),+).trim_ascii_start() }),*];
 
         $(#[$about])*
         pub struct $name {
             $($(#[$before_doc])* pub $before: $before_type,)*
-            $($(#[$doc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $field: Option<u64>,)*
+            $($(#[doc = $doc])+ #[serde(default, skip_serializing_if = "Option::is_none")] pub $field: Option<u64>,)*
             $($(#[$after_doc])* pub $after: $after_type,)*
         }
 

@@ -69,8 +69,8 @@ mod tests {
     use super::*;
 
     const COLUMNS: [Column; 2] = [
-        Column { name: "counter", kind: ColumnKind::Counter },
-        Column { name: "gauge", kind: ColumnKind::Gauge },
+        Column { name: "counter", kind: ColumnKind::Counter, about: "" },
+        Column { name: "gauge", kind: ColumnKind::Gauge, about: "" },
     ];
 
     fn rate(before: (u64, u64), now: (u64, u64)) -> Option<u64> {

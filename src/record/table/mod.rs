@@ -1,0 +1,233 @@
+//! The rows that leave dlrun: which tables there are, and what their columns are called, hold and mean.
+//!
+//! One description drives all: the queries of the index, every format of `dlrun export`, what `dlrun import` takes, and
+//! docs/export.md. Columns are only ever appended to a table; a change of meaning would be a new [`Table::FORMAT`].
+
+mod fields;
+
+use std::borrow::Cow;
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldType {
+    /// UTF-8 text.
+    Text,
+    /// A whole number of 64 bits with sign. What is larger is written as the largest.
+    Whole,
+    /// A floating-point number of 64 bits.
+    Real,
+    /// True or false.
+    Flag,
+    /// A JSON value: in JSON Lines as it is, elsewhere as text.
+    Json,
+}
+
+impl FieldType {
+    /// Its word in docs/export.md.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Whole => "integer",
+            Self::Real => "real",
+            Self::Flag => "boolean",
+            Self::Json => "JSON",
+        }
+    }
+}
+
+/// What a column is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// With the others of its table it names a row; never null.
+    Key,
+    /// Always there; never null.
+    Always,
+    /// Null where it is not known or does not apply.
+    Optional,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// Its name; the unit is its suffix.
+    pub name: &'static str,
+    /// What it holds.
+    pub of: FieldType,
+    /// Whether it may be null.
+    pub role: Role,
+    /// What it means, as in docs/export.md.
+    pub about: &'static str,
+}
+
+/// Suffixes of names and the units they stand for. The first that fits counts.
+const UNITS: [(&str, &str); 13] = [
+    ("_at_ms", "Unix milliseconds UTC"),
+    ("_ms", "ms"),
+    ("_us", "µs"),
+    ("_seconds", "s"),
+    ("_basis_points", "1/100 %"),
+    ("_bytes", "bytes"),
+    ("_percent", "%"),
+    ("_milliwatts", "mW"),
+    ("_watts", "W"),
+    ("_millijoules", "mJ"),
+    ("_joules", "J"),
+    ("_celsius", "°C"),
+    ("_mhz", "MHz"),
+];
+
+impl Field {
+    /// The unit of its numbers, by the suffix of its name; `None` where it has none.
+    #[must_use]
+    pub fn unit(&self) -> Option<&'static str> {
+        if self.name == "at_ms" {
+            return Some(UNITS[0].1);
+        }
+        UNITS.iter().find(|(suffix, _)| self.name.ends_with(suffix)).map(|(_, unit)| *unit)
+    }
+
+    /// Whether it may be null.
+    #[must_use]
+    pub fn is_optional(&self) -> bool {
+        self.role == Role::Optional
+    }
+}
+
+/// One value of a row, borrowed from wherever the row comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell<'a> {
+    /// Not known, or not applicable.
+    Null,
+    /// Of a column of type text or JSON.
+    Text(Cow<'a, str>),
+    /// Of a column of type integer.
+    Whole(i64),
+    /// Of a column of type real. Infinite where a program printed that; never NaN.
+    Real(f64),
+    /// Of a column of type boolean.
+    Flag(bool),
+}
+
+/// A table of rows that can be exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// One row a run.
+    Runs,
+    /// One row an epoch.
+    Timings,
+    /// One row a measurement, which is one `dlrun exec` on one node: what it ran on, what it used, how far it came.
+    Usage,
+    /// One row a GPU of a measurement.
+    Gpus,
+    /// One row an event of a measurement.
+    Events,
+    /// One row a reading.
+    Samples,
+    /// One row a GPU in a reading.
+    GpuSamples,
+    /// One row a process in a reading.
+    ProcessSamples,
+}
+
+impl Table {
+    /// Version of the rows, as in `format` of JSON Lines.
+    pub const FORMAT: u32 = 1;
+
+    /// All of them, in the order in which a reader that rebuilds records wants them.
+    pub const ALL: [Self; 8] = [
+        Self::Runs,
+        Self::Usage,
+        Self::Timings,
+        Self::Gpus,
+        Self::Events,
+        Self::Samples,
+        Self::GpuSamples,
+        Self::ProcessSamples,
+    ];
+
+    /// Its word on the command line and in names of files.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Runs => "runs",
+            Self::Timings => "timings",
+            Self::Usage => "usage",
+            Self::Gpus => "gpus",
+            Self::Events => "events",
+            Self::Samples => "samples",
+            Self::GpuSamples => "gpu-samples",
+            Self::ProcessSamples => "process-samples",
+        }
+    }
+
+    /// The `kind` of one of its rows in JSON Lines.
+    #[must_use]
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Runs => "run",
+            Self::Timings => "timing",
+            Self::Usage => "usage",
+            Self::Gpus => "gpu",
+            Self::Events => "event",
+            Self::Samples => "sample",
+            Self::GpuSamples => "gpu_sample",
+            Self::ProcessSamples => "process_sample",
+        }
+    }
+
+    /// The table of this word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|table| table.as_str() == word)
+    }
+
+    /// The table of this `kind`.
+    #[must_use]
+    pub fn from_kind(kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|table| table.kind() == kind)
+    }
+
+    /// Its columns, in the order in which they are written.
+    #[must_use]
+    pub fn fields(self) -> Vec<Field> {
+        fields::of(self)
+    }
+
+    /// Whether it is made of blocks of samples.
+    #[must_use]
+    pub fn is_of_samples(self) -> bool {
+        matches!(self, Self::Samples | Self::GpuSamples | Self::ProcessSamples)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_rows_have_a_key() {
+        for table in Table::ALL {
+            let fields = table.fields();
+            let names: HashSet<&str> = fields.iter().map(|field| field.name).collect();
+            assert_eq!(names.len(), fields.len(), "{table:?}");
+            assert_eq!((fields[0].name, fields[1].name), ("store", "seq"));
+            assert!(fields.iter().any(|field| field.role == Role::Key && field.name == "run_id"));
+            assert!(fields.iter().all(|field| !field.about.is_empty() && field.about.ends_with('.')));
+            assert_eq!(Table::from_word(table.as_str()), Some(table));
+            assert_eq!(Table::from_kind(table.kind()), Some(table));
+        }
+    }
+
+    #[test]
+    fn units_are_those_of_the_names() {
+        let unit = |name| Field { name, of: FieldType::Whole, role: Role::Optional, about: "" }.unit();
+        assert_eq!(unit("at_ms"), Some("Unix milliseconds UTC"));
+        assert_eq!(unit("ended_at_ms"), Some("Unix milliseconds UTC"));
+        assert_eq!(unit("power_milliwatts"), Some("mW"));
+        assert_eq!(unit("power_mean_watts"), Some("W"));
+        assert_eq!((unit("epoch"), unit("items")), (None, None));
+    }
+}
