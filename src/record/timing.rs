@@ -46,6 +46,18 @@ pub enum EpochNumbering {
     Unnumbered,
 }
 
+impl EpochNumbering {
+    /// Its word in JSON and exports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ZeroBased => "0-based",
+            Self::OneBased => "1-based",
+            Self::Unnumbered => "none",
+        }
+    }
+}
+
 /// Of how much of the run a rate speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
@@ -60,6 +72,16 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// Its word in JSON and exports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Global => "global",
+            Self::PerDevice => "per_device",
+            Self::Unknown => "unknown",
+        }
+    }
+
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
     fn is_unknown(&self) -> bool {
         *self == Self::Unknown

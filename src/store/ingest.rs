@@ -7,22 +7,28 @@ use rusqlite::{OptionalExtension, Params, Transaction, params};
 use super::open::StoreError;
 use super::{integer, optional};
 use crate::job::{Provenance, RunId};
-use crate::record::{ExitStatus, HostFacts, MeasureKey, NodeRecord, NodeState, Outcome, RunRecord, Status};
+use crate::record::{
+    EpochNumbering, ExitStatus, HostFacts, MeasureKey, NodeRecord, NodeState, Outcome, RunRecord, Status,
+};
 
 /// An older record changes nothing, and then there is no row to return.
 const UPSERT_NODE: &str = "
-    INSERT INTO node (attempt, node, step, job_id, state, started_at_ms, ended_at_ms, updated_at_ms, exit_code,
-        exit_signal, output, target, hostname, kernel, cpus_allowed, omp_num_threads, recogniser,
-        epochs_announced, epochs_completed, steps_per_epoch, step_seconds, throughput, throughput_unit, segments,
-        watcher_cpu_us, watcher_samples, watcher_late_ticks, cgroup, container)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
-        ?23, ?24, ?25, ?26, ?27, ?28, ?29)
-    ON CONFLICT (attempt, node, step) DO UPDATE SET job_id = ?4, state = ?5, started_at_ms = ?6,
-        ended_at_ms = ?7, updated_at_ms = ?8, exit_code = ?9, exit_signal = ?10, output = ?11, target = ?12,
-        hostname = ?13, kernel = ?14, cpus_allowed = ?15, omp_num_threads = ?16, recogniser = ?17,
-        epochs_announced = ?18, epochs_completed = ?19, steps_per_epoch = ?20, step_seconds = ?21,
-        throughput = ?22, throughput_unit = ?23, segments = ?24, watcher_cpu_us = ?25, watcher_samples = ?26,
-        watcher_late_ticks = ?27, cgroup = ?28, container = ?29
+    INSERT INTO node (attempt, node, step, job_id, state, started_at_ms, ended_at_ms, updated_at_ms, exit_code, exit_signal, output,
+        target, hostname, kernel, cpus_allowed, omp_num_threads, recogniser, epochs_announced, epochs_completed,
+        steps_per_epoch, step_seconds, throughput, throughput_unit, segments, watcher_cpu_us, watcher_samples,
+        watcher_late_ticks, cgroup, container, epoch_numbering, restarts, last_step_epoch, last_step, last_step_of,
+        step_source, steps_timed, step_median_seconds, step_p95_seconds, throughput_scope, run_seconds, last_metrics,
+        conditions)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,
+        ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42)
+    ON CONFLICT (attempt, node, step) DO UPDATE SET job_id = ?4, state = ?5, started_at_ms = ?6, ended_at_ms = ?7, updated_at_ms = ?8, exit_code = ?9,
+        exit_signal = ?10, output = ?11, target = ?12, hostname = ?13, kernel = ?14, cpus_allowed = ?15,
+        omp_num_threads = ?16, recogniser = ?17, epochs_announced = ?18, epochs_completed = ?19,
+        steps_per_epoch = ?20, step_seconds = ?21, throughput = ?22, throughput_unit = ?23, segments = ?24,
+        watcher_cpu_us = ?25, watcher_samples = ?26, watcher_late_ticks = ?27, cgroup = ?28, container = ?29,
+        epoch_numbering = ?30, restarts = ?31, last_step_epoch = ?32, last_step = ?33, last_step_of = ?34,
+        step_source = ?35, steps_timed = ?36, step_median_seconds = ?37, step_p95_seconds = ?38,
+        throughput_scope = ?39, run_seconds = ?40, last_metrics = ?41, conditions = ?42
         WHERE updated_at_ms <= ?8
     RETURNING id";
 
@@ -185,7 +191,7 @@ impl Writer<'_> {
         let target = self.target_row(&record.host)?;
         let Some(node) = self.node_row(attempt, target, record)? else { return Ok(None) };
         self.replace_usage(node, record)?;
-        self.replace_epochs(node, &record.progress.epochs)?;
+        self.replace_epochs(node, &record.progress)?;
         self.replace_holes(node, record)?;
         self.replace_events(node, &record.events)?;
         self.replace_gpus(node, &record.gpus)?;
@@ -201,7 +207,8 @@ impl Writer<'_> {
         let Some(node) = self.node_of(key)? else { return Ok(false) };
         let Segment { seq, t0_ms, t1_ms, samples, bytes } = segment;
         self.execute(
-            "INSERT OR IGNORE INTO block (node, seq, t0_ms, t1_ms, samples, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT OR IGNORE INTO block (node, seq, t0_ms, t1_ms, samples, bytes, change_seq)
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6, last + 1 FROM change",
             params![node, seq, integer(t0_ms), integer(t1_ms), samples, bytes],
         )?;
         Ok(true)
@@ -243,6 +250,8 @@ impl Writer<'_> {
         ] {
             self.execute(&format!("DELETE FROM {table}"), [])?;
         }
+        // All rows come again, with other numbers: who took those of before must not take them for news.
+        self.execute("UPDATE change SET store = lower(hex(randomblob(8)))", [])?;
         Ok(())
     }
 
@@ -284,6 +293,7 @@ impl Writer<'_> {
         let (code, signal) = exit_columns(record.exit);
         let (host, progress, watcher) = (&record.host, &record.progress, &record.watcher);
         let throughput = progress.throughput.as_ref();
+        let (last_step, step_times) = (progress.last_step.as_ref(), progress.step_times.as_ref());
         self.select(
             UPSERT_NODE,
             params![
@@ -316,6 +326,19 @@ impl Writer<'_> {
                 integer(watcher.late_ticks),
                 record.cgroup,
                 record.container.as_ref().map(json),
+                progress.epoch_numbering.map(EpochNumbering::as_str),
+                progress.restarts,
+                optional(last_step.and_then(|mark| mark.epoch)),
+                optional(last_step.and_then(|mark| mark.step)),
+                optional(last_step.and_then(|mark| mark.of)),
+                step_times.map(|times| times.source.as_str()),
+                optional(step_times.map(|times| times.steps)),
+                step_times.map(|times| times.median_seconds),
+                step_times.map(|times| times.p95_seconds),
+                throughput.map(|rate| rate.scope.as_str()),
+                progress.run_seconds,
+                json(&progress.last_metrics),
+                json(&record.conditions),
             ],
         )
     }

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 
 use rusqlite::{Row, params};
+use serde::de::DeserializeOwned;
 
 use super::open::{Store, StoreError};
 use super::runs::unsigned;
 use crate::job::RunId;
-use crate::record::{Epoch, Event, EventKind, GpuFacts, GpuSums, GpuUsage, MeasureKey, Usage};
+use crate::record::{
+    Conditions, Epoch, Event, EventKind, GpuFacts, GpuSums, GpuUsage, MeasureKey, Progress, StepMark,
+    StepTimes, Throughput, Usage,
+};
 
 /// The epochs of one node, in the order in which they ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +29,17 @@ pub struct NodeUsage {
     pub key: MeasureKey,
     /// The usage.
     pub usage: Usage,
+}
+
+/// How far one node came, and under what conditions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeProgress {
+    /// Whose.
+    pub key: MeasureKey,
+    /// What was recognised, without the epochs: [`Store::timings`] has them.
+    pub progress: Progress,
+    /// Under what conditions.
+    pub conditions: Conditions,
 }
 
 /// A segment of samples as it was taken in.
@@ -73,7 +88,8 @@ impl Store {
     /// As [`Store::list`].
     pub fn timings(&self, run_id: &RunId) -> Result<Vec<NodeTimings>, StoreError> {
         let sql = format!(
-            "SELECT {KEY}, epoch, printed_seconds, clock_seconds, timing.ended_at_ms, metrics
+            "SELECT {KEY}, epoch, printed_seconds, clock_seconds, timing.ended_at_ms, metrics, event, warmup, timing.samples,
+                 evaluation_seconds, checkpoint_seconds
              FROM timing JOIN node ON timing.node = node.id {OF_RUN} ORDER BY {KEY}, place"
         );
         let rows = self.rows(&sql, [run_id.as_str()], |row| Ok((key(run_id, row)?, epoch(row)?)))?;
@@ -85,6 +101,24 @@ impl Store {
             }
         }
         Ok(found)
+    }
+
+    /// What was recognised of a run but for its epochs, and its conditions, by node.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn progress(&self, run_id: &RunId) -> Result<Vec<NodeProgress>, StoreError> {
+        let sql = format!(
+            "SELECT {KEY}, recogniser, epochs_announced, epoch_numbering, epochs_completed, steps_per_epoch,
+                 last_step_epoch, last_step, last_step_of, step_seconds, step_source, steps_timed, step_median_seconds,
+                 step_p95_seconds, throughput, throughput_unit, throughput_scope, run_seconds, restarts, last_metrics,
+                 conditions
+             FROM node {OF_RUN} ORDER BY {KEY}"
+        );
+        self.rows(&sql, [run_id.as_str()], |row| {
+            let conditions = serde_json::from_str(&row.get::<_, String>(23)?).unwrap_or_default();
+            Ok(NodeProgress { key: key(run_id, row)?, progress: progress(row)?, conditions })
+        })
     }
 
     /// The usage of a run, by node.
@@ -234,16 +268,58 @@ fn gpu_usage(row: &Row<'_>) -> rusqlite::Result<GpuUsage> {
     })
 }
 
-fn epoch(row: &Row<'_>) -> rusqlite::Result<Epoch> {
-    // A metric that was no finite number is `null` in JSON.
+fn progress(row: &Row<'_>) -> rusqlite::Result<Progress> {
+    let mark = StepMark { epoch: unsigned(row, 9)?, step: unsigned(row, 10)?, of: unsigned(row, 11)? };
+    let step_times = || -> rusqlite::Result<Option<StepTimes>> {
+        let Some(source) = word(row, 13)? else { return Ok(None) };
+        let (median, p95): (Option<f64>, Option<f64>) = (row.get(15)?, row.get(16)?);
+        let steps = unsigned(row, 14)?.unwrap_or(0);
+        let times = |(median_seconds, p95_seconds)| StepTimes { source, steps, median_seconds, p95_seconds };
+        Ok(median.zip(p95).map(times))
+    };
+    let (value, unit): (Option<f64>, Option<String>) = (row.get(17)?, row.get(18)?);
+    let scope = word(row, 19)?.unwrap_or_default();
+    Ok(Progress {
+        recogniser: row.get(4)?,
+        epochs_announced: unsigned(row, 5)?,
+        epoch_numbering: word(row, 6)?,
+        epochs_completed: unsigned(row, 7)?.unwrap_or(0),
+        epochs: Vec::new(),
+        steps_per_epoch: unsigned(row, 8)?,
+        last_step: (mark != StepMark { epoch: None, step: None, of: None }).then_some(mark),
+        step_seconds: row.get(12)?,
+        step_times: step_times()?,
+        throughput: value.zip(unit).map(|(value, unit)| Throughput { value, unit, scope }),
+        run_seconds: row.get(20)?,
+        restarts: row.get(21)?,
+        last_metrics: metrics(row, 22)?,
+    })
+}
+
+/// What a word stands for; one of a later dlrun is unknown here.
+fn word<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    let word: Option<String> = row.get(column)?;
+    Ok(word.and_then(|word| serde_json::from_value(word.into()).ok()))
+}
+
+/// A metric that was no finite number is `null` in JSON.
+fn metrics(row: &Row<'_>, column: usize) -> rusqlite::Result<BTreeMap<String, f64>> {
     let metrics: BTreeMap<String, Option<f64>> =
-        serde_json::from_str(&row.get::<_, String>(8)?).unwrap_or_default();
+        serde_json::from_str(&row.get::<_, String>(column)?).unwrap_or_default();
+    Ok(metrics.into_iter().map(|(name, value)| (name, value.unwrap_or(f64::NAN))).collect())
+}
+
+fn epoch(row: &Row<'_>) -> rusqlite::Result<Epoch> {
     Ok(Epoch {
         epoch: unsigned(row, 4)?.unwrap_or(0),
         printed_seconds: row.get(5)?,
         clock_seconds: row.get(6)?,
         ended_at_ms: unsigned(row, 7)?,
-        metrics: metrics.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
-        ..Epoch::default()
+        metrics: metrics(row, 8)?,
+        event: row.get(9)?,
+        warmup: row.get(10)?,
+        samples: unsigned(row, 11)?,
+        evaluation_seconds: row.get(12)?,
+        checkpoint_seconds: row.get(13)?,
     })
 }

@@ -9,16 +9,19 @@
 //! with more care.
 
 mod elements;
+mod export;
 mod ingest;
 mod measures;
 mod node;
 mod open;
 mod parts;
+mod reader;
 mod runs;
 mod schema;
 
+pub use export::{Identity, Order, Pages, Selection};
 pub use ingest::{Segment, Writer};
-pub use measures::{Block, NodeTimings, NodeUsage, Rollup};
+pub use measures::{Block, NodeProgress, NodeTimings, NodeUsage, Rollup};
 pub use node::{Backlog, Collected, Dropped, Live, LiveRun, NodeId, NodeStore, Retained};
 pub use open::{Store, StoreError};
 pub use runs::{Filter, Found, RunRow};

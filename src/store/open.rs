@@ -10,11 +10,12 @@ use nix::unistd::geteuid;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::ingest::Writer;
+use super::reader::Reading;
 use super::schema;
 use crate::job::RunId;
 
 /// How long to wait for another process that writes. A reindex of 10,000 runs takes less.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// More than there are statements in this module, so that a reindex compiles each once.
 const STATEMENTS_KEPT: usize = 64;
@@ -120,6 +121,30 @@ pub enum StoreError {
         /// Who asks.
         user: u32,
     },
+    /// A database that is only read is not there, or is not for the caller.
+    #[error("cannot read the database `{path}`")]
+    Unreadable {
+        /// The database.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// An older dlrun wrote it, and it is only read.
+    #[error("the database `{path}` has version {version}, and this dlrun reads version {known}")]
+    Older {
+        /// The database.
+        path: PathBuf,
+        /// Its version.
+        version: i32,
+        /// The one that is known.
+        known: i32,
+    },
+    /// It was written to while it was read without locks.
+    #[error("the database `{path}` changed while it was read")]
+    Changed {
+        /// The database.
+        path: PathBuf,
+    },
     /// Anything else.
     #[error("cannot {operation} the index `{path}`")]
     Query {
@@ -149,6 +174,8 @@ impl StoreError {
 pub struct Store {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
+    /// After the connection, so that it is closed later.
+    pub(super) reading: Option<Reading>,
 }
 
 impl Store {
@@ -193,7 +220,7 @@ impl Store {
         connection.execute_batch(&settings).map_err(failed)?;
         let path = path.to_owned();
         match found {
-            schema::Found::Current => Ok(Self { connection, path }),
+            schema::Found::Current => Ok(Self { connection, path, reading: None }),
             schema::Found::Foreign => Err(StoreError::Foreign { path }),
             schema::Found::Newer { version } => {
                 Err(StoreError::Newer { path, version, known: schema::version() })

@@ -3,17 +3,27 @@
 use rusqlite::params;
 
 use super::ingest::Writer;
+use super::measures::event;
 use super::open::StoreError;
 use super::{integer, optional};
-use crate::record::{Epoch, Event, Gap, GpuUsage, NodeRecord};
+use crate::record::{Epoch, Event, Gap, GpuUsage, NodeRecord, Progress};
 
 impl Writer<'_> {
+    /// What is as it was is not written: it would count as a change.
     pub(super) fn replace_usage(&self, node: i64, record: &NodeRecord) -> Result<(), StoreError> {
         let usage = &record.usage;
         self.execute(
-            "INSERT OR REPLACE INTO usage (node, wall_seconds, cpu_user_seconds, cpu_system_seconds, mem_peak_bytes,
+            "INSERT INTO usage (node, wall_seconds, cpu_user_seconds, cpu_system_seconds, mem_peak_bytes,
                  io_read_bytes, io_write_bytes, processes_peak, cpu_throttled_seconds, mem_oom_kills)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+             ON CONFLICT (node) DO UPDATE SET wall_seconds = ?2, cpu_user_seconds = ?3, cpu_system_seconds = ?4,
+                 mem_peak_bytes = ?5, io_read_bytes = ?6, io_write_bytes = ?7, processes_peak = ?8,
+                 cpu_throttled_seconds = ?9, mem_oom_kills = ?10
+             WHERE (wall_seconds, cpu_user_seconds, cpu_system_seconds, mem_peak_bytes, io_read_bytes, io_write_bytes,
+                 processes_peak, cpu_throttled_seconds, mem_oom_kills)
+                 IS NOT (excluded.wall_seconds, excluded.cpu_user_seconds, excluded.cpu_system_seconds,
+                 excluded.mem_peak_bytes, excluded.io_read_bytes, excluded.io_write_bytes, excluded.processes_peak,
+                 excluded.cpu_throttled_seconds, excluded.mem_oom_kills)",
             params![
                 node,
                 usage.wall_seconds,
@@ -30,24 +40,48 @@ impl Writer<'_> {
         Ok(())
     }
 
-    pub(super) fn replace_epochs(&self, node: i64, epochs: &[Epoch]) -> Result<(), StoreError> {
-        self.execute("DELETE FROM timing WHERE node = ?1", [node])?;
-        for (place, epoch) in epochs.iter().enumerate() {
-            let metrics = serde_json::to_string(&epoch.metrics).expect("numbers under names");
-            self.execute(
-                "INSERT INTO timing (node, place, epoch, printed_seconds, clock_seconds, ended_at_ms, metrics)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                params![
-                    node,
-                    integer(place as u64),
-                    integer(epoch.epoch),
-                    epoch.printed_seconds,
-                    epoch.clock_seconds,
-                    optional(epoch.ended_at_ms),
-                    metrics,
-                ],
-            )?;
-        }
+    /// Epochs that are as they were stay, and keep their numbers. Those that the record dropped go.
+    pub(super) fn replace_epochs(&self, node: i64, progress: &Progress) -> Result<(), StoreError> {
+        let kept = progress.epochs.len() as u64;
+        let dropped = progress.epochs_completed.saturating_sub(kept);
+        // The first is kept, then the newest.
+        let place = |index: u64| if index == 0 { 0 } else { index + dropped };
+        self.execute(
+            "DELETE FROM timing WHERE node = ?1 AND (place >= ?2 OR place BETWEEN 1 AND ?3)",
+            params![node, integer(if kept == 0 { 0 } else { kept + dropped }), integer(dropped)],
+        )?;
+        (0..).zip(&progress.epochs).try_for_each(|(index, epoch)| self.put_epoch(node, place(index), epoch))
+    }
+
+    fn put_epoch(&self, node: i64, place: u64, epoch: &Epoch) -> Result<(), StoreError> {
+        let metrics = serde_json::to_string(&epoch.metrics).expect("numbers under names");
+        self.execute(
+            "INSERT INTO timing (change_seq, node, place, epoch, printed_seconds, clock_seconds, ended_at_ms, event,
+                 warmup, samples, evaluation_seconds, checkpoint_seconds, metrics)
+             SELECT last + 1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 FROM change WHERE true
+             ON CONFLICT (node, place) DO UPDATE SET change_seq = excluded.change_seq, epoch = ?3, printed_seconds = ?4,
+                 clock_seconds = ?5, ended_at_ms = ?6, event = ?7, warmup = ?8, samples = ?9, evaluation_seconds = ?10,
+                 checkpoint_seconds = ?11, metrics = ?12
+             WHERE (epoch, printed_seconds, clock_seconds, ended_at_ms, event, warmup, samples, evaluation_seconds,
+                 checkpoint_seconds, metrics)
+                 IS NOT (excluded.epoch, excluded.printed_seconds, excluded.clock_seconds, excluded.ended_at_ms,
+                 excluded.event, excluded.warmup, excluded.samples, excluded.evaluation_seconds,
+                 excluded.checkpoint_seconds, excluded.metrics)",
+            params![
+                node,
+                integer(place),
+                integer(epoch.epoch),
+                epoch.printed_seconds,
+                epoch.clock_seconds,
+                optional(epoch.ended_at_ms),
+                epoch.event,
+                epoch.warmup,
+                optional(epoch.samples),
+                epoch.evaluation_seconds,
+                epoch.checkpoint_seconds,
+                metrics,
+            ],
+        )?;
         Ok(())
     }
 
@@ -74,9 +108,42 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// A record holds the newest events: what is there and in it stays, what it dropped goes, what it adds comes after.
     pub(super) fn replace_events(&self, node: i64, events: &[Event]) -> Result<(), StoreError> {
-        self.execute("DELETE FROM event WHERE node = ?1", [node])?;
-        events.iter().try_for_each(|event| self.add_event(node, event))
+        let known = self.known_events(node)?;
+        let begins = |at: &usize| {
+            let still = &known[*at..];
+            still.len() <= events.len() && still.iter().zip(events).all(|((_, known), new)| known == new)
+        };
+        let dropped = (0..=known.len()).find(begins).unwrap_or(known.len());
+        if let Some((place, _)) = known[..dropped].last() {
+            self.execute("DELETE FROM event WHERE node = ?1 AND place <= ?2", params![node, place])?;
+        }
+        // Places grow on, also where all that was there went.
+        let mut next = known.last().map_or(0, |(place, _)| place + 1);
+        for event in &events[known.len() - dropped..] {
+            self.insert_event(node, next, event)?;
+            next += 1;
+        }
+        Ok(())
+    }
+
+    fn known_events(&self, node: i64) -> Result<Vec<(i64, Event)>, StoreError> {
+        let sql = "SELECT place, at_ms, kind, detail FROM event WHERE node = ?1 ORDER BY place";
+        let read = || {
+            let mut statement = self.transaction.prepare_cached(sql)?;
+            let rows = statement.query_map([node], |row| Ok((row.get(0)?, event(row, 1)?)))?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        read().map_err(|source| StoreError::of(self.path, "read", source))
+    }
+
+    fn insert_event(&self, node: i64, place: i64, event: &Event) -> Result<(), StoreError> {
+        self.execute(
+            "INSERT INTO event (node, place, at_ms, kind, detail) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![node, place, integer(event.at_ms), event.kind.as_str(), event.detail],
+        )?;
+        Ok(())
     }
 
     /// Adds an event after the others.
@@ -90,39 +157,32 @@ impl Writer<'_> {
     }
 
     pub(super) fn replace_gpus(&self, node: i64, gpus: &[GpuUsage]) -> Result<(), StoreError> {
-        self.execute("DELETE FROM gpu WHERE node = ?1", [node])?;
-        for GpuUsage { gpu, .. } in gpus {
-            self.execute(
-                "INSERT OR REPLACE INTO gpu (node, uuid, name, minor, pci_bus_id, mem_total_bytes, power_limit_watts,
-                     sm_clock_max_mhz, mig, parent, driver, readings, throttled_seconds, idle_seconds, xid_errors)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, 0, 0, 0)",
-                params![
-                    node,
-                    gpu.uuid,
-                    gpu.name,
-                    gpu.minor,
-                    gpu.pci_bus_id,
-                    optional(gpu.mem_total_bytes),
-                    gpu.power_limit_watts,
-                    gpu.sm_clock_max_mhz,
-                    gpu.mig,
-                    gpu.parent,
-                    gpu.driver,
-                ],
-            )?;
-        }
-        gpus.iter().try_for_each(|usage| self.set_gpu_usage(node, usage))
+        let uuids: Vec<&str> = gpus.iter().map(|usage| usage.gpu.uuid.as_str()).collect();
+        let uuids = serde_json::to_string(&uuids).expect("text");
+        self.execute(
+            "DELETE FROM gpu WHERE node = ?1 AND uuid NOT IN (SELECT value FROM json_each(?2))",
+            params![node, uuids],
+        )?;
+        gpus.iter().try_for_each(|usage| self.put_gpu(node, usage))
     }
 
-    fn set_gpu_usage(&self, node: i64, usage: &GpuUsage) -> Result<(), StoreError> {
+    /// What is as it was is not written: it would count as a change.
+    fn put_gpu(&self, node: i64, usage: &GpuUsage) -> Result<(), StoreError> {
+        let gpu = &usage.gpu;
         self.execute(
-            "UPDATE gpu SET readings = ?3, utilisation_mean_percent = ?4, mem_peak_bytes = ?5, energy_joules = ?6,
-                 power_mean_watts = ?7, temperature_peak_celsius = ?8, sm_clock_mean_mhz = ?9, throttled_seconds = ?10,
-                 idle_seconds = ?11, xid_errors = ?12
-             WHERE node = ?1 AND uuid = ?2",
+            PUT_GPU,
             params![
                 node,
-                usage.gpu.uuid,
+                gpu.uuid,
+                gpu.name,
+                gpu.minor,
+                gpu.pci_bus_id,
+                optional(gpu.mem_total_bytes),
+                gpu.power_limit_watts,
+                gpu.sm_clock_max_mhz,
+                gpu.mig,
+                gpu.parent,
+                gpu.driver,
                 integer(usage.readings),
                 usage.utilisation_mean_percent,
                 optional(usage.mem_peak_bytes),
@@ -138,3 +198,18 @@ impl Writer<'_> {
         Ok(())
     }
 }
+
+const PUT_GPU: &str = "
+    INSERT INTO gpu (node, uuid, name, minor, pci_bus_id, mem_total_bytes, power_limit_watts, sm_clock_max_mhz, mig,
+        parent, driver, readings, utilisation_mean_percent, mem_peak_bytes, energy_joules, power_mean_watts,
+        temperature_peak_celsius, sm_clock_mean_mhz, throttled_seconds, idle_seconds, xid_errors)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)
+    ON CONFLICT (node, uuid) DO UPDATE SET name = ?3, minor = ?4, pci_bus_id = ?5, mem_total_bytes = ?6,
+        power_limit_watts = ?7, sm_clock_max_mhz = ?8, mig = ?9, parent = ?10, driver = ?11, readings = ?12,
+        utilisation_mean_percent = ?13, mem_peak_bytes = ?14, energy_joules = ?15, power_mean_watts = ?16,
+        temperature_peak_celsius = ?17, sm_clock_mean_mhz = ?18, throttled_seconds = ?19, idle_seconds = ?20,
+        xid_errors = ?21
+    WHERE (name, minor, pci_bus_id, mem_total_bytes, power_limit_watts, sm_clock_max_mhz, mig, parent, driver, readings,
+        utilisation_mean_percent, mem_peak_bytes, energy_joules, power_mean_watts, temperature_peak_celsius,
+        sm_clock_mean_mhz, throttled_seconds, idle_seconds, xid_errors)
+        IS NOT (?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";

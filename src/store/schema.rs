@@ -3,11 +3,12 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// Each brings a database one version up. Append only: a released one is never changed.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("migration-1.sql"),
     include_str!("migration-2.sql"),
     include_str!("migration-3.sql"),
     include_str!("migration-4.sql"),
+    include_str!("migration-5.sql"),
 ];
 
 /// `dlrn`: tells our databases from others.
@@ -32,6 +33,18 @@ pub(super) fn version() -> i32 {
 /// Says whose a database is without writing to it; `None` where there is something to migrate.
 pub(super) fn inspect(connection: &mut Connection) -> rusqlite::Result<Option<Found>> {
     judge(&connection.transaction()?, version())
+}
+
+/// Says whose a database is that is only read; its version where it is an older one of ours.
+pub(super) fn inspect_reading(connection: &mut Connection) -> rusqlite::Result<Result<Found, i32>> {
+    let transaction = connection.transaction()?;
+    match judge(&transaction, version())? {
+        Some(found) => Ok(Ok(found)),
+        None => match transaction.pragma_query_value(None, "user_version", |row| row.get(0))? {
+            0 => Ok(Ok(Found::Foreign)),
+            older => Ok(Err(older)),
+        },
+    }
 }
 
 /// Brings a database up to date. One that is current is only read.

@@ -7,8 +7,9 @@ use std::process::Command;
 
 use dlrun::job::{ArraySpec, Framework, JobId, JobState, Provenance, RunId, StorageClass};
 use dlrun::record::{
-    ArrayPart, Cause, Element, Event, EventKind, ExitStatus, Gap, GpuFacts, GpuUsage, Missing, NodeState,
-    Outcome, RunImage, RunRecord, Status, merge_elements,
+    self, ArrayPart, Cause, Conditions, Element, EpochNumbering, Event, EventKind, ExitStatus, Gap, GpuFacts,
+    GpuUsage, Missing, NodeState, Outcome, Progress, RunImage, RunRecord, Scope, Status, StepMark, StepTimes,
+    Throughput, TimeSource, merge_elements,
 };
 use dlrun::store::{Filter, Found, Segment, Store, StoreError};
 use tempfile::TempDir;
@@ -93,6 +94,44 @@ fn gpu() -> GpuUsage {
     GpuUsage { readings: 60, energy_joules, idle_seconds: 2.0, xid_errors: 1, ..GpuUsage::of(gpu) }
 }
 
+/// All that can be recognised.
+fn progress() -> Progress {
+    let mut progress = node(run_id(1), "n1", 1).progress;
+    progress.epochs[0].warmup = true;
+    progress.epochs[1].event = true;
+    progress.epochs[1].samples = Some(60_000);
+    progress.epochs[1].evaluation_seconds = Some(0.25);
+    progress.epochs[1].checkpoint_seconds = Some(0.125);
+    Progress {
+        epochs_announced: Some(3),
+        epoch_numbering: Some(EpochNumbering::OneBased),
+        steps_per_epoch: Some(469),
+        last_step: Some(StepMark { epoch: Some(2), step: Some(469), of: Some(469) }),
+        step_seconds: Some(0.003),
+        step_times: Some(StepTimes {
+            source: TimeSource::Clock,
+            steps: 900,
+            median_seconds: 0.003,
+            p95_seconds: 0.004,
+        }),
+        throughput: Some(Throughput { value: 812.5, unit: "samples/s".to_owned(), scope: Scope::PerDevice }),
+        run_seconds: Some(3.75),
+        restarts: 1,
+        last_metrics: [("loss".to_owned(), 0.5)].into(),
+        ..progress
+    }
+}
+
+fn conditions() -> Conditions {
+    let of = |of: &str, class: &str| record::StorageClass { of: of.to_owned(), class: class.to_owned() };
+    Conditions {
+        affinity: Some("0-3,8".to_owned()),
+        cpus_effective: Some(4.0),
+        others_cpus_busy: Some(0.5),
+        storage: vec![of("workdir", "nfs4")],
+    }
+}
+
 /// What the newest fixture holds; the same records go into a new database in the tests of idempotency.
 fn fill(store: &mut Store) {
     let mut first = run(run_id(1), "mnist", 1_000);
@@ -107,6 +146,8 @@ fn fill(store: &mut Store) {
     record.container = Some(container());
     record.events =
         vec![Event { at_ms: 3_000, kind: EventKind::OomKill, detail: "one of `python3`".to_owned() }];
+    record.progress = progress();
+    record.conditions = conditions();
     let key = record.key.clone();
     let outcome = Outcome {
         start: Some(mark(2_000, None)),
@@ -162,6 +203,16 @@ fn jobs_of_the_pbs_family_are_found_by_their_number() {
     for text in ["12", "12[]", "12[3]", "12[].vm"] {
         assert_eq!(found(text), Found::One(run_id(2)), "{text}");
     }
+}
+
+/// Every row of every table, without what depends on the order in which they came: the numbers of changes.
+fn dump_without_numbers(store: &Store) -> String {
+    let normal = "UPDATE run SET change_seq = -id; UPDATE node SET change_seq = -id; UPDATE block SET change_seq = -rowid;
+        UPDATE gpu SET change_seq = -node; UPDATE event SET change_seq = -node * 1000 - place;
+        UPDATE timing SET change_seq = -node * 1000 - place; UPDATE change SET store = '', last = 0;";
+    let done = Command::new("sqlite3").arg(store.path()).arg(normal).status();
+    assert!(done.map_or(true, |done| done.success()));
+    dump(store)
 }
 
 /// Every row of every table.
@@ -221,7 +272,10 @@ fn what_was_measured_is_read_back() {
     record.usage.mem_oom_kills = Some(2);
     let timings = store.timings(&run_id(1)).expect("read");
     assert_eq!((timings.len(), &timings[0].key), (1, &record.key));
-    assert_eq!(timings[0].epochs, record.progress.epochs);
+    assert_eq!(timings[0].epochs, progress().epochs);
+    let known = store.progress(&run_id(1)).expect("read").remove(0);
+    assert_eq!((known.key, known.conditions), (record.key.clone(), conditions()));
+    assert_eq!(known.progress, Progress { epochs: Vec::new(), ..progress() });
     assert_eq!(store.usage(&run_id(1)).expect("read")[0].usage, record.usage);
     assert_eq!(store.gpus(&run_id(1)).expect("read"), [(record.key.clone(), gpu())]);
     let events = store.events(&run_id(1)).expect("read");
@@ -339,7 +393,7 @@ fn every_shown_prefix_leads_back_to_its_run() {
 
 #[test]
 fn every_released_schema_is_read_and_brought_up_to_date() {
-    for version in [1, 2, 3, 4] {
+    for version in [1, 2, 3, 4, 5] {
         let tmp = tempfile::tempdir().expect("a directory");
         let path = tmp.path().join("dlrun.db");
         fs::copy(fixture(version), &path).expect("copied");
@@ -352,15 +406,19 @@ fn every_released_schema_is_read_and_brought_up_to_date() {
         let (_tmp, mut new) = store();
         fill(&mut new);
         fill(&mut old);
-        assert_eq!(dump(&old), dump(&new), "a database of version {version} ends up as a new one does");
+        assert_eq!(
+            dump_without_numbers(&old),
+            dump_without_numbers(&new),
+            "a database of version {version} ends up as a new one does"
+        );
     }
 }
 
 #[test]
-#[ignore = "writes tests/fixtures/store/v4.db; only when version 4 is being made"]
+#[ignore = "writes tests/fixtures/store/v5.db; only when version 5 is being made"]
 fn make_the_fixture() {
-    let _ = fs::remove_file(fixture(4));
-    fill(&mut Store::open(&fixture(4)).expect("opened"));
+    let _ = fs::remove_file(fixture(5));
+    fill(&mut Store::open(&fixture(5)).expect("opened"));
 }
 
 #[test]
@@ -373,7 +431,7 @@ fn a_newer_database_is_refused_untouched() {
     bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
     fs::write(&path, &bytes).expect("written");
     let error = Store::open(&path).expect_err("newer");
-    assert!(matches!(error, StoreError::Newer { version: 99, known: 4, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { version: 99, known: 5, .. }), "{error}");
     assert_eq!(fs::read(&path).expect("read"), bytes);
 }
 

@@ -147,7 +147,7 @@ const USAGE: &[Field] = &[
     text("affinity", "The CPUs that the command might use, as the kernel lists them: `0-3,8`."),
     real("cpus_effective", "CPUs that it could really keep busy, by affinity and quota."),
     real("others_cpus_busy", "CPUs that everything else on the node kept busy on average."),
-    json("storage_classes", "What the run's directories lie on: objects with `of` and `class`."),
+    json("conditions", "All conditions of the run on this node, as in `record.json`.").always(),
     text("cgroup", "The cgroup whose totals are measured; null: sums over the processes."),
     json("container", "How the command got into its container, as in `record.json`."),
     real("wall_seconds", "Wall time."),

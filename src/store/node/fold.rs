@@ -93,8 +93,8 @@ impl Work<'_> {
     fn add_block(&self, node: NodeId, samples: &[Sample], bytes: &[u8]) -> Result<(), StoreError> {
         let times = || samples.iter().map(|sample| sample.at_ms);
         self.writer.execute(
-            "INSERT INTO block (node, seq, t0_ms, t1_ms, samples, bytes)
-             SELECT ?1, coalesce(max(seq) + 1, 0), ?2, ?3, ?4, ?5 FROM block WHERE node = ?1",
+            "INSERT INTO block (node, seq, t0_ms, t1_ms, samples, bytes, change_seq)
+             SELECT ?1, coalesce(max(seq) + 1, 0), ?2, ?3, ?4, ?5, (SELECT last + 1 FROM change) FROM block WHERE node = ?1",
             params![
                 node.0,
                 integer(times().min().unwrap_or(0)),

@@ -137,7 +137,10 @@ fn of_spool(path: &Path, source: rusqlite::Error) -> StoreError {
 }
 
 /// An error for bytes of the database that make no sense.
-pub(super) fn undecodable(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
+pub(in crate::store) fn undecodable(
+    path: &Path,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> StoreError {
     of_spool(path, damaged(error))
 }
 

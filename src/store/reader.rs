@@ -1,0 +1,219 @@
+//! Reading a database that somebody else writes: a node's by a member of its group, a site's, a copy.
+//!
+//! Nothing is written, neither to the database nor beside it. While its writer runs, readers share its journal; they need no
+//! right to write for that. When a node daemon has ended, it has taken its journal along, and SQLite wants to make another, which
+//! a member of the group may not: then the file is read as one that does not change, and looked at again afterwards.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::open::{BUSY_TIMEOUT, Store, StoreError};
+use super::schema;
+
+/// What a [`Store`] that is only read keeps open.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// The database. Held for as long as the connection: to close any descriptor of a file drops all locks that the process has
+    /// on it (fcntl(2)), SQLite's too.
+    file: File,
+    /// How the file was when it was opened, where it is read without locks.
+    frozen: Option<Stamp>,
+}
+
+/// What changes when a file is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    length: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(about: &Metadata) -> Self {
+        Self { inode: about.ino(), length: about.len(), changed: (about.mtime(), about.mtime_nsec()) }
+    }
+}
+
+impl Store {
+    /// Opens a database to read it alone. It is neither created nor brought up to date, and may be another user's.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreadable`] where there is none, or none that the caller may read; [`StoreError::Older`] where its schema
+    /// is older than this dlrun's; those of [`Store::open`].
+    pub fn open_reader(path: &Path) -> Result<Self, StoreError> {
+        let file = open_file(path)?;
+        match connect(path, &file, false) {
+            Err(StoreError::Query { source, .. }) if wants_a_journal(&source) && journal_is_empty(path) => {
+                connect(path, &file, true)
+            }
+            other => other,
+        }
+        .map(|(connection, frozen)| Self {
+            connection,
+            path: path.to_owned(),
+            reading: Some(Reading { file, frozen }),
+        })
+    }
+
+    /// Says whether what was read is from one state of the database: only one that was read without locks may not be.
+    ///
+    /// # Errors
+    /// [`StoreError::Changed`].
+    pub fn verify_reading(&self) -> Result<(), StoreError> {
+        let Some(Reading { file, frozen: Some(before) }) = &self.reading else { return Ok(()) };
+        let now = file.metadata().map(|about| Stamp::of(&about));
+        let same = now.is_ok_and(|now| now == *before) && journal_is_empty(&self.path);
+        if same { Ok(()) } else { Err(StoreError::Changed { path: self.path.clone() }) }
+    }
+
+    /// The number of the last change that a power failure cannot take back. Writers do not wait for the disk; here it is waited
+    /// for, so that no number is handed out that could come again with another content.
+    ///
+    /// # Errors
+    /// Those of [`Store::list`]; [`StoreError::Unreadable`] where the disk says that it cannot keep it.
+    pub fn durable_change(&mut self) -> Result<u64, StoreError> {
+        let last = self.identity()?.last;
+        if !self.path.is_file() {
+            // An index in memory goes with the process.
+            return Ok(last);
+        }
+        let failed = |source| StoreError::Unreadable { path: self.path.clone(), source };
+        let reading = match self.reading.take() {
+            Some(reading) => reading,
+            None => Reading { file: File::open(&self.path).map_err(failed)?, frozen: None },
+        };
+        let reading = self.reading.insert(reading);
+        sync(&reading.file).map_err(failed)?;
+        if let Ok(journal) = File::open(beside(&self.path, "-wal")) {
+            sync(&journal).map_err(failed)?;
+        }
+        let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if let Ok(dir) = File::open(dir) {
+            sync(&dir).map_err(failed)?;
+        }
+        Ok(last)
+    }
+}
+
+/// A file system that cannot be written to has nothing to wait for.
+fn sync(file: &File) -> io::Result<()> {
+    match file.sync_all() {
+        Err(error)
+            if matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::EROFS | Errno::EINVAL)) =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// So that what is missing or forbidden is told in the system's words, not in SQLite's. A pipe does not hang it.
+fn open_file(path: &Path) -> Result<File, StoreError> {
+    let failed = |source| StoreError::Unreadable { path: path.to_owned(), source };
+    let file =
+        OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.is_file() {
+        Ok(file)
+    } else {
+        Err(StoreError::Foreign { path: path.to_owned() })
+    }
+}
+
+/// The connection, once it is known that the database can be read.
+fn connect(path: &Path, file: &File, frozen: bool) -> Result<(Connection, Option<Stamp>), StoreError> {
+    let failed = |source| StoreError::of(path, "open", source);
+    let stamp = if frozen {
+        let about =
+            file.metadata().map_err(|source| StoreError::Unreadable { path: path.to_owned(), source })?;
+        Some(Stamp::of(&about))
+    } else {
+        None
+    };
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let opened = Connection::open_with_flags(uri(path, frozen), flags);
+    let mut connection = opened.map_err(failed)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+    // What somebody else wrote runs none of its functions here.
+    connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA query_only = ON").map_err(failed)?;
+    let known = schema::version();
+    match schema::inspect_reading(&mut connection).map_err(failed)? {
+        Ok(schema::Found::Current) => Ok((connection, stamp)),
+        Ok(schema::Found::Newer { version }) => {
+            Err(StoreError::Newer { path: path.to_owned(), version, known })
+        }
+        Ok(schema::Found::Foreign) => Err(StoreError::Foreign { path: path.to_owned() }),
+        Err(version) => Err(StoreError::Older { path: path.to_owned(), version, known }),
+    }
+}
+
+/// A path as SQLite's URI: every byte that could mean something else is written by its number.
+fn uri(path: &Path, frozen: bool) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut uri = String::from("file:");
+    for byte in absolute.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => {
+                uri.push(char::from(*byte))
+            }
+            other => uri.push_str(&format!("%{other:02X}")),
+        }
+    }
+    uri.push_str(if frozen { "?mode=ro&immutable=1" } else { "?mode=ro" });
+    uri
+}
+
+/// SQLite could not make the journal of a database whose journal was taken away.
+fn wants_a_journal(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+}
+
+fn journal_is_empty(path: &Path) -> bool {
+    match fs::metadata(beside(path, "-wal")) {
+        Ok(about) => about.len() == 0,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_never_taken_for_more() {
+        assert_eq!(
+            uri(Path::new("/a b/x?mode=rw#%.db"), true),
+            "file:/a%20b/x%3Fmode%3Drw%23%25.db?mode=ro&immutable=1"
+        );
+    }
+
+    #[test]
+    fn a_file_that_changes_under_a_reader_without_locks_is_seen() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let path = tmp.path().join("dlrun.db");
+        drop(Store::open(&path).expect("made"));
+        let file = open_file(&path).expect("open");
+        let (connection, frozen) = connect(&path, &file, true).expect("read");
+        let store = Store { connection, path: path.clone(), reading: Some(Reading { file, frozen }) };
+        store.verify_reading().expect("nothing happened");
+        fs::write(beside(&path, "-wal"), "x").expect("written");
+        assert!(matches!(store.verify_reading(), Err(StoreError::Changed { .. })));
+        fs::remove_file(beside(&path, "-wal")).expect("removed");
+        let longer = OpenOptions::new().append(true).open(&path).expect("open");
+        longer.set_len(1 << 20).expect("longer");
+        assert!(matches!(store.verify_reading(), Err(StoreError::Changed { .. })));
+    }
+}
