@@ -324,16 +324,45 @@ impl PrivateDir {
         Ok(file)
     }
 
+    /// Opens a file for reading; a link is refused.
+    ///
+    /// # Errors
+    /// `Open`.
+    pub fn open_file(&self, name: &str) -> Result<File, PrivateError> {
+        match openat(&self.fd, name, OPEN_FILE, Mode::empty()) {
+            Ok(fd) => Ok(File::from(fd)),
+            Err(errno) => Err(PrivateError::Open { path: self.path.join(name), source: errno.into() }),
+        }
+    }
+
+    /// Gives a file another name; what has that name is replaced.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), PrivateError> {
+        let renamed = renameat(&self.fd, from, &self.fd, to);
+        renamed.map_err(|errno| PrivateError::Write { path: self.path.join(to), source: errno.into() })
+    }
+
+    /// Removes a file; one that is not there is none the less gone.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn remove(&self, name: &str) -> Result<(), PrivateError> {
+        match unlinkat(&self.fd, name, UnlinkatFlags::NoRemoveDir) {
+            Err(errno) if errno != Errno::ENOENT => {
+                Err(PrivateError::Write { path: self.path.join(name), source: errno.into() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Reads a file of at most `limit` bytes; a link is refused.
     ///
     /// # Errors
     /// `Open`, `Read`, `TooLarge`.
     pub fn read(&self, name: &str, limit: usize) -> Result<Vec<u8>, PrivateError> {
-        let path = self.path.join(name);
-        let file = match openat(&self.fd, name, OPEN_FILE, Mode::empty()) {
-            Ok(fd) => File::from(fd),
-            Err(errno) => return Err(PrivateError::Open { path, source: errno.into() }),
-        };
+        let (path, file) = (self.path.join(name), self.open_file(name)?);
         // Room for most files at once: growing from nothing takes a system call for every few dozen bytes.
         let mut bytes = Vec::with_capacity(limit.min(8 << 10));
         match file.take(limit as u64 + 1).read_to_end(&mut bytes) {

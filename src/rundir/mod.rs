@@ -9,6 +9,7 @@
 //!                     <element>.<attempt>/<node>.<step>/record.json      what one node measured (NodeRecord)
 //!                                                       series-0000.seg  samples, never changed once written
 //! STATE/site/<scheduler>.json                                   what the scheduler said of the site, for a while
+//! STATE/imports/<sha256>.jsonl.zst                              what was imported from elsewhere
 //! ```
 //!
 //! The directory may lie on a network file system: nothing here relies on locks. A file is written beside its place and
@@ -18,6 +19,7 @@
 mod attempt;
 mod failure;
 mod fit;
+mod imports;
 mod node;
 mod place;
 mod run;
@@ -29,6 +31,7 @@ mod words;
 pub use attempt::{Attempt, Reading};
 pub use failure::RunDirError;
 pub use fit::fitted;
+pub use imports::{ImportId, Incoming};
 pub use node::{MAX_NODE_NAME, MAX_RECORD, MAX_SEGMENT, NodeDir, node_name_problem};
 pub use run::{MAX_RUN_FILE, RunDir};
 pub use site::{read_site, write_site};

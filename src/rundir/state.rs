@@ -56,6 +56,16 @@ impl StateDir {
         place::index_path(&self.state, Path::new("/var/tmp"))
     }
 
+    /// A directory beside the runs.
+    pub(super) fn dir(&self, name: &str) -> Result<PrivateDir, RunDirError> {
+        Ok(self.state.open_dir(name)?)
+    }
+
+    /// As [`StateDir::dir`], creating it where it is missing.
+    pub(super) fn ensure(&self, name: &str) -> Result<PrivateDir, RunDirError> {
+        Ok(self.state.ensure_dir(name)?)
+    }
+
     /// The runs that have a directory, in no order. Other names are passed over.
     ///
     /// # Errors
