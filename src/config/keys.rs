@@ -81,7 +81,7 @@ const fn key(name: &'static str, kind: Kind, default: Option<&'static str>, abou
 const SOCKET: &str = "/run/dlrun/dlrund.sock";
 
 /// All settings of dlrun, in the order of the documentation.
-pub const KEYS: [Key; 25] = [
+pub const KEYS: [Key; 26] = [
     key("state_dir", Kind::Path, None, "records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)"),
     key("scheduler.kind", Kind::Word(&SchedulerKind::WORDS), Some("auto"), "who takes jobs that do not say"),
     key(
@@ -147,6 +147,12 @@ pub const KEYS: [Key; 25] = [
         "time from TERM to KILL at the time limit and in cancel",
     ),
     key("local.lock_dir", Kind::Path, Some("/var/tmp"), "where the one-job-at-a-time lock of this host lies"),
+    key(
+        "export.dir",
+        Kind::Path,
+        Some("/var/spool/dlrun"),
+        "where `export --since-last` writes its files without `--output-dir`",
+    ),
 ];
 
 /// Words of what is used where it is there.

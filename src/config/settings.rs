@@ -217,6 +217,12 @@ impl Settings {
     pub fn local_lock_dir(&self) -> PathBuf {
         self.values.path("local.lock_dir").map_or_else(|| PathBuf::from("/var/tmp"), Path::to_owned)
     }
+
+    /// Where `dlrun export --since-last` writes its files.
+    #[must_use]
+    pub fn export_dir(&self) -> PathBuf {
+        self.values.path("export.dir").map_or_else(|| PathBuf::from("/var/spool/dlrun"), Path::to_owned)
+    }
 }
 
 #[cfg(test)]

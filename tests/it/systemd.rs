@@ -7,15 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const UNIT: &str = "dlrund.service";
+const EXPORT: &str = "dlrun-export.service";
+const UNITS: [&str; 3] = [UNIT, EXPORT, "dlrun-export.timer"];
 /// The worst that `systemd-analyze security` may say, of 10.
 const EXPOSURE: f64 = 2.5;
+/// The same of the export, which needs next to nothing.
+const EXPORT_EXPOSURE: f64 = 0.5;
 
 fn source() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn unit_text() -> String {
-    fs::read_to_string(source().join("systemd").join(UNIT)).expect("the unit")
+fn unit_text(name: &str) -> String {
+    fs::read_to_string(source().join("systemd").join(name)).expect("the unit")
 }
 
 /// All values of a key of the unit, one a line, in their order.
@@ -77,10 +81,14 @@ impl Installed {
     }
 
     fn again(&self, prefix: &str) -> Output {
+        self.with_cron(prefix, "")
+    }
+
+    fn with_cron(&self, prefix: &str, cron: &str) -> Output {
         let script = source().join("systemd/install");
         let mut command = Command::new(script);
         command.env("DESTDIR", &self.dest).env("PREFIX", prefix).env("BUILD", &self.build);
-        command.output().expect("a shell")
+        command.env("CRON", cron).output().expect("a shell")
     }
 
     fn path(&self, absolute: &str) -> PathBuf {
@@ -103,18 +111,22 @@ fn systemd_finds_no_fault_with_the_unit() {
     let installed = Installed::new("/usr");
     let text = installed.read("/usr/lib/systemd/system/dlrund.service");
     // The program is looked for, and systemd's own units are this machine's.
-    let there = text.replace("=/usr/bin/", &format!("={}/usr/bin/", installed.dest.display()));
-    let unit = installed.dest.join(UNIT);
-    let verify = |text: &str| {
+    let there = |text: &str| text.replace("=/usr/bin/", &format!("={}/usr/bin/", installed.dest.display()));
+    let verify = |name: &str, text: &str| {
+        let unit = installed.dest.join(name);
         fs::write(&unit, text).expect("ours");
         systemd("systemd-analyze", &["verify", "--man=no", unit.to_str().expect("text")])
     };
-    let Some(output) = verify(&there) else { return };
-    let complaints: Vec<String> =
-        told(&output).lines().filter(|line| line.contains("dlrund")).map(str::to_owned).collect();
-    assert!(complaints.is_empty(), "{complaints:#?}");
+    for name in UNITS {
+        let Some(output) = verify(name, &there(&unit_text(name))) else { return };
+        let said = told(&output);
+        let complaints: Vec<&str> = said.lines().filter(|line| line.contains("dlrun")).collect();
+        assert!(complaints.is_empty(), "{name}: {complaints:#?}");
+    }
+    let verify = |text: &str| verify(UNIT, text);
     // It would have complained: of a key that this systemd does not know, and of a program that is not there.
-    let misspelt = told(&verify(&there.replace("NoNewPrivileges=", "NoNewPrivilege=")).expect("as before"));
+    let misspelt =
+        told(&verify(&there(&text).replace("NoNewPrivileges=", "NoNewPrivilege=")).expect("as before"));
     assert!(misspelt.contains("NoNewPrivilege"), "{misspelt}");
     assert!(
         told(&verify(&text.replace("/dlrund", "/nothing")).expect("as before")).contains("not executable")
@@ -123,23 +135,26 @@ fn systemd_finds_no_fault_with_the_unit() {
 
 #[test]
 fn the_unit_is_closed_enough() {
-    let unit = source().join("systemd").join(UNIT);
-    let arguments = ["security", "--offline=true", "--no-pager", unit.to_str().expect("text")];
-    let Some(output) = systemd("systemd-analyze", &arguments) else { return };
-    let text = told(&output);
-    if text.contains("unrecognized option") || text.contains("Unknown argument") {
-        skipped("this systemd-analyze judges no files (that came with 250)");
-        return;
+    for (unit, most) in [(UNIT, EXPOSURE), (EXPORT, EXPORT_EXPOSURE)] {
+        let path = source().join("systemd").join(unit);
+        let arguments = ["security", "--offline=true", "--no-pager", path.to_str().expect("text")];
+        let Some(output) = systemd("systemd-analyze", &arguments) else { return };
+        let text = told(&output);
+        if text.contains("unrecognized option") || text.contains("Unknown argument") {
+            skipped("this systemd-analyze judges no files (that came with 250)");
+            return;
+        }
+        let (_, level) =
+            text.rsplit_once("exposure level for").unwrap_or_else(|| panic!("no judgement: {text}"));
+        let number = level.split_whitespace().find_map(|word| word.parse::<f64>().ok()).expect("a number");
+        assert!(number <= most, "{unit}: {number} > {most}:\n{text}");
     }
-    let (_, level) = text.rsplit_once("exposure level for").unwrap_or_else(|| panic!("no judgement: {text}"));
-    let number = level.split_whitespace().find_map(|word| word.parse::<f64>().ok()).expect("a number");
-    assert!(number <= EXPOSURE, "{number} > {EXPOSURE}:\n{text}");
 }
 
 /// What a later edit must not take away; `docs/operations.md` says why each is there.
 #[test]
 fn the_unit_keeps_its_promises() {
-    let unit = unit_text();
+    let unit = unit_text(UNIT);
     assert_eq!((value(&unit, "User"), value(&unit, "Group")), ("dlrun", "dlrun"));
     assert_eq!(value(&unit, "Type"), "notify");
     assert_eq!(value(&unit, "CapabilityBoundingSet"), "CAP_SYS_PTRACE CAP_DAC_READ_SEARCH");
@@ -157,6 +172,51 @@ fn the_unit_keeps_its_promises() {
     assert_eq!(defaults.read_group(), Some(value(&unit, "Group")));
     let key = dlrun::config::Key::named("monitor.daemon_socket").expect("a setting");
     assert_eq!(key.default.map(Path::new), Some(defaults.socket()));
+}
+
+/// The unit, the cron file and the settings' defaults speak of the same places and of the same command.
+#[test]
+fn cron_and_the_timer_run_the_same_export() {
+    let unit = unit_text(EXPORT);
+    let cron = fs::read_to_string(source().join("etc/cron.d/dlrun-export")).expect("the cron file");
+    let command = value(&unit, "ExecStart");
+    let lines: Vec<&str> =
+        cron.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).collect();
+    let [line] = lines[..] else { panic!("one line is expected: {lines:?}") };
+    assert!(line.contains(&format!(" {command} ")), "{line}");
+    assert_eq!(line.split_whitespace().nth(5), Some(value(&unit, "User")));
+    // cron takes a `%` for the end of the line.
+    assert!(!line.contains('%'), "{line}");
+    let state = value(&unit, "Environment");
+    assert!(cron.lines().any(|line| line == state), "{state}");
+    assert_eq!(state, format!("DLRUN_STATE_DIR=/var/lib/{}", value(&unit, "StateDirectory")));
+    // dlrun refuses a state directory that others could write to.
+    assert_eq!(value(&unit, "StateDirectoryMode"), "0700");
+    let daemon = dlrun::config::DaemonSettings::merge(&[]);
+    let database = daemon.state_dir().join("dlrun.db");
+    assert!(command.contains(&format!(" --store {} ", database.display())), "{command}");
+    assert_eq!(daemon.read_group(), Some(value(&unit, "Group")), "who may read the database");
+    let key = dlrun::config::Key::named("export.dir").expect("a setting");
+    assert_eq!(key.default, value(&unit, "ReadWritePaths").strip_prefix('-'));
+    assert_eq!((value(&unit, "CapabilityBoundingSet"), value(&unit, "AmbientCapabilities")), ("", ""));
+    let users = fs::read_to_string(source().join("systemd/sysusers.d/dlrun.conf")).expect("the users");
+    assert!(users.lines().any(|line| line == "m dlrun-export dlrun"), "{users}");
+}
+
+#[test]
+fn the_cron_file_is_installed_where_it_is_asked_for() {
+    let installed = Installed::new("/usr/local");
+    let path = "/etc/cron.d/dlrun-export";
+    assert!(!installed.path(path).exists(), "the timer would export too");
+    let output = installed.with_cron("/usr/local", "yes");
+    assert!(output.status.success(), "{}", told(&output));
+    assert!(installed.read(path).contains(" /usr/local/bin/dlrun export "), "{}", installed.read(path));
+    // cron passes over files that others may write to.
+    assert_eq!(installed.mode(path), 0o644);
+    fs::write(installed.path(path), "# no\n").expect("ours");
+    assert!(told(&installed.with_cron("/usr/local", "yes")).contains("kept"));
+    assert_eq!(installed.read(path), "# no\n");
+    assert!(!installed.with_cron("/usr/local", "maybe").status.success());
 }
 
 #[test]
@@ -177,6 +237,9 @@ fn what_is_installed_is_what_the_unit_names() {
             installed.read(&format!("{prefix}/share/doc/dlrun/config.md")),
             fs::read_to_string(source().join("docs/config.md")).expect("ours")
         );
+        let export = installed.read(&format!("{prefix}/lib/systemd/system/{EXPORT}"));
+        assert!(value(&export, "ExecStart").starts_with(&format!("{prefix}/bin/dlrun export ")), "{export}");
+        assert!(installed.path(&format!("{prefix}/lib/systemd/system/dlrun-export.timer")).exists());
         let users = installed.read(&format!("{prefix}/lib/sysusers.d/dlrun.conf"));
         assert!(
             users.lines().any(|line| line.starts_with(&format!("u {} ", value(&unit, "User")))),
@@ -184,7 +247,9 @@ fn what_is_installed_is_what_the_unit_names() {
         );
         let directories = installed.read(&format!("{prefix}/lib/tmpfiles.d/dlrun.conf"));
         let made: Vec<&str> = directories.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
-        assert!(made.contains(&"/etc/dlrun") && made.contains(&"/var/lib/dlrun"), "{made:?}");
+        for directory in ["/etc/dlrun", "/var/lib/dlrun", "/var/lib/dlrun-export", "/var/spool/dlrun"] {
+            assert!(made.contains(&directory), "{made:?}");
+        }
         for directory in ["/etc/dlrun", "/etc/dlrun/conf.d", "/etc/dlrun/dlrund.conf.d"] {
             assert_eq!(installed.mode(directory), 0o755, "{directory}");
         }
@@ -210,6 +275,13 @@ fn systemd_makes_the_user_and_the_directories() {
     let Some(output) = systemd("systemd-tmpfiles", &[&root, "--create", "dlrun.conf"]) else { return };
     assert!(output.status.success(), "{}", told(&output));
     assert_eq!(installed.mode("/var/lib/dlrun"), 0o750);
+    assert_eq!(installed.mode("/var/lib/dlrun-export"), 0o700);
+    assert_eq!(installed.mode("/var/spool/dlrun"), 0o2750, "the files are for the group");
+    let group = installed.read("/etc/group");
+    assert!(
+        group.lines().any(|line| line.starts_with("dlrun:") && line.ends_with(":dlrun-export")),
+        "{group}"
+    );
 }
 
 #[test]
