@@ -10,6 +10,7 @@ mod container;
 mod elements;
 mod event;
 mod gpu;
+mod incoming;
 mod node;
 mod notice;
 mod row;
@@ -28,6 +29,7 @@ pub use container::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity
 pub use elements::{Element, ElementCounts, cover, merge_elements};
 pub use event::{Event, EventKind};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
+pub use incoming::{Incoming, IncomingRun, IncomingUsage, LineFault, MAX_LINE_BYTES, Row, RowVersion};
 pub use node::{Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, WatcherCost};
 pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice};
 pub use row::{RowCoder, RowLayout};

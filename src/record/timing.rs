@@ -237,7 +237,7 @@ impl Progress {
 }
 
 /// Reads metrics of which some are not numbers: JSON has no NaN, and `null` is written for it.
-fn null_as_nan<'de, D: Deserializer<'de>>(source: D) -> Result<BTreeMap<String, f64>, D::Error> {
+pub(super) fn null_as_nan<'de, D: Deserializer<'de>>(source: D) -> Result<BTreeMap<String, f64>, D::Error> {
     let metrics = BTreeMap::<String, Option<f64>>::deserialize(source)?;
     Ok(metrics.into_iter().map(|(name, value)| (name, value.unwrap_or(f64::NAN))).collect())
 }

@@ -1,0 +1,161 @@
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::*;
+use crate::record::{FieldType, Role};
+
+/// A row of a table with a value in each column.
+fn full(table: Table) -> Map<String, Value> {
+    let mut row = Map::from_iter([("kind".to_owned(), json!(table.kind())), ("format".to_owned(), json!(1))]);
+    for field in table.fields() {
+        let value = match (field.name, field.of) {
+            ("run_id", _) => json!("0000000000000001"),
+            ("scheduler", _) => json!("slurm"),
+            ("state", _) if table == Table::Usage => json!("ended"),
+            ("state", _) => json!("failed"),
+            ("cause", _) => json!("program"),
+            ("array", _) => json!("0-3"),
+            ("framework_provenance", _) => json!("pip"),
+            ("storage_class", _) => json!("ssd"),
+            ("source" | "step_source", _) => json!("clock"),
+            ("epoch_numbering", _) => json!("0-based"),
+            ("throughput_scope", _) => json!("per_device"),
+            ("event", FieldType::Text) => json!("oom_kill"),
+            ("parts", _) => json!([{ "job_id": "96", "offset": 2 }]),
+            ("elements", _) => json!({ "total": 2, "states": { "failed": 1, "completed": 1 } }),
+            ("storage_classes", _) => json!([{ "of": "workdir", "class": "nfs4" }]),
+            ("container", _) => json!({ "source": "/i.sif" }),
+            ("metrics" | "last_metrics", _) => json!({ "loss": 0.5, "acc": null }),
+            ("gaps", _) => json!([{ "from_ms": 1, "to_ms": 2, "why": "stopped" }]),
+            ("missing", _) => json!([{ "what": "io", "why": "no" }]),
+            (name, FieldType::Text) => json!(format!("a {name}")),
+            (_, FieldType::Whole) => json!(7),
+            (_, FieldType::Real) => json!(1.5),
+            (_, FieldType::Flag) => json!(true),
+            (name, FieldType::Json) => panic!("no example of {name}"),
+        };
+        row.insert(field.name.to_owned(), value);
+    }
+    row
+}
+
+/// As text, since NaN is not equal to itself.
+fn shown(found: &Result<Incoming, LineFault>) -> String {
+    format!("{found:?}")
+}
+
+fn read(row: &Map<String, Value>) -> Result<Incoming, LineFault> {
+    Incoming::read(Value::Object(row.clone()).to_string().as_bytes())
+}
+
+/// Columns that follow from others, or that stand in rows for people alone.
+fn is_derived(table: Table, name: &str) -> bool {
+    match table {
+        Table::Runs => false,
+        Table::Timings => ["name", "user", "seconds", "source"].contains(&name),
+        _ => ["name", "user"].contains(&name),
+    }
+}
+
+/// Each column of the description is read, and is required where it is never null.
+#[test]
+fn every_column_counts() {
+    for table in Table::ALL {
+        let mut row = full(table);
+        // A command that a signal ended has no code; both are read, as the first loop shows.
+        if row.contains_key("exit_signal") {
+            row.remove("exit_code");
+        }
+        let whole = read(&row);
+        assert_eq!(whole.as_ref().map(Incoming::table), Ok(table));
+        for field in table.fields().into_iter().filter(|field| !is_derived(table, field.name)) {
+            let mut other = row.clone();
+            other.insert(field.name.to_owned(), json!([["no value of any column"]]));
+            assert!(read(&other).is_err(), "{table:?}: {} is not read", field.name);
+            for without in [json!(null), json!("absent")] {
+                match without {
+                    Value::Null => other.insert(field.name.to_owned(), Value::Null),
+                    _ => other.remove(field.name),
+                };
+                let found = read(&other);
+                match field.role {
+                    _ if field.name == "exit_code" => assert_eq!(shown(&found), shown(&whole)),
+                    Role::Optional => {
+                        assert!(found.is_ok(), "{table:?}: {} may be null", field.name);
+                        assert_ne!(shown(&found), shown(&whole), "{}", field.name);
+                    }
+                    Role::Key | Role::Always => assert!(found.is_err(), "{table:?}: {}", field.name),
+                }
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn complains(table: Table, change: (&str, Value), part: &str) -> LineFault {
+    let mut row = full(table);
+    row.insert(change.0.to_owned(), change.1);
+    let fault = read(&row).expect_err("it is wrong");
+    assert!(fault.message.contains(part), "{fault:?}");
+    fault
+}
+
+#[test]
+fn what_no_run_can_have_is_refused() {
+    complains(Table::Timings, ("printed_seconds", json!(-1.5)), "-1.5 is negative");
+    complains(Table::Timings, ("ended_at_ms", json!(-1)), "`-1`");
+    complains(Table::Usage, ("mem_peak_bytes", json!(0.5)), "`0.5`");
+    complains(Table::Usage, ("state", json!("sleeping")), "unknown variant `sleeping`");
+    complains(Table::Usage, ("element", json!(5_000_000_000_u64)), "u32");
+    complains(Table::Usage, ("node", json!("")), "empty");
+    complains(Table::Runs, ("name", json!("a\nb")), "control characters");
+    complains(Table::Runs, ("user", json!("\u{1b}[2Jroot")), "control characters");
+    complains(Table::Runs, ("name", json!("x".repeat(5000))), "4096 bytes");
+    complains(Table::Runs, ("workdir", json!("/a\u{0}b")), "NUL");
+    complains(Table::Runs, ("run_id", json!("../../../../etc")), "is not a run id");
+    complains(Table::Runs, ("kind", json!("runs")), "`runs` is no kind of row");
+    let newer = complains(Table::Runs, ("format", json!(2)), "has format 2, and this dlrun knows format 1");
+    assert!(newer.hint.is_some_and(|hint| hint.contains("newer")));
+    // What it does not know is for a later dlrun.
+    let mut row = full(Table::Runs);
+    row.insert("of_later".to_owned(), json!({ "a": [1, 2] }));
+    assert_eq!(read(&row), read(&full(Table::Runs)));
+}
+
+#[test]
+fn a_fault_has_its_place_in_the_line() {
+    let line = r#"{"kind":"event","format":1,"store":"s","seq":-1,"run_id":"0000000000000001"}"#;
+    let fault = Incoming::read(line.as_bytes()).expect_err("negative");
+    assert_eq!(&line[..fault.column], r#"{"kind":"event","format":1,"store":"s","seq":-1"#);
+    for (line, column, part) in [
+        (&b"{\"kind\":\"run\",\"format\":1,\"stuck\":NaN}"[..], 34, "expected"),
+        (b"{\"kind\":\"run\",\"form", 20, "middle of a row"),
+        (b"", 1, "middle of a row"),
+        (b"{\"kind\":\"run\xff", 13, "UTF-8"),
+        (b"[\"run\", 1]", 1, "a row is a JSON object"),
+        (b"{\"kind\":1}", 9, "expected a string"),
+        (b"\xef\xbb\xbf{}", 1, "a row is a JSON object"),
+        (b"run_id,name,user", 1, "a row is a JSON object"),
+        (b"{}{}", 2, "missing field `kind`"),
+    ] {
+        let fault = Incoming::read(line).expect_err("wrong");
+        assert_eq!(fault.column, column, "{line:?} {fault:?}");
+        assert!(fault.message.contains(part), "{fault:?}");
+    }
+    let deep = [&b"{\"a\":"[..], &b"[".repeat(100_000), &b"]".repeat(100_000), b"}"].concat();
+    assert!(Incoming::read(&deep).expect_err("too deep").message.len() < 400);
+    let long = format!("{{\"kind\":\"{}\",\"format\":1}}", "x".repeat(100_000));
+    assert!(Incoming::read(long.as_bytes()).expect_err("no kind").message.len() < 500);
+}
+
+#[test]
+fn what_is_not_a_number_comes_back_as_such() {
+    let Row::Timing(_, place, epoch) = read(&full(Table::Timings)).expect("read").row else {
+        panic!("a timing")
+    };
+    assert_eq!((place, epoch.metrics["loss"], epoch.metrics["acc"].is_nan()), (7, 0.5, true));
+    assert_eq!(epoch.metrics.keys().collect::<Vec<_>>(), ["acc", "loss"]);
+    let none = BTreeMap::<String, f64>::new();
+    assert_ne!(epoch.metrics, none);
+}
