@@ -112,7 +112,7 @@ impl Incoming {
             let known = Table::FORMAT;
             let message = format!("the row has format {}, and this dlrun knows format {known}", head.format);
             let hint =
-                (head.format > known).then(|| "import it with the dlrun that exported it, or a newer one");
+                (head.format > known).then_some("import it with the dlrun that exported it, or a newer one");
             return Err(fault(place_of(text, "format"), message, hint));
         }
         let Some(table) = Table::from_kind(&head.kind) else {
