@@ -22,6 +22,7 @@ pub mod catalogue;
 pub mod config;
 pub mod convert;
 pub mod flags;
+pub mod insight;
 pub mod job;
 pub mod launch;
 pub mod plan;

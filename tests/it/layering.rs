@@ -11,7 +11,7 @@ const LEVEL_1: &[&[&str]] = &[
     &["job"],
     &["config", "convert"],
     &["record"],
-    &["protocol", "timing", "launch", "site", "catalogue", "flags"],
+    &["protocol", "timing", "launch", "site", "catalogue", "flags", "insight"],
     &["recipe"],
     &["plan"],
 ];

@@ -1,0 +1,270 @@
+//! How long epochs and steps took.
+
+use serde::Serialize;
+
+use super::{RunView, mean, median, quantile, real};
+use crate::record::{Epoch, Progress, StepTimes, Throughput, TimeSource};
+
+/// Epochs from which on a 95th percentile says more than the longest of them does.
+const LEAST_FOR_P95: usize = 5;
+
+/// Times of the epochs of one source, the warm-up apart.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EpochTimes {
+    /// Where the times come from. Of several sources that with most epochs.
+    pub source: TimeSource,
+    /// Epochs behind the figures.
+    pub count: usize,
+    /// Median, in seconds.
+    pub median_seconds: f64,
+    /// Mean, in seconds.
+    pub mean_seconds: f64,
+    /// Standard deviation of a sample; `None` of a single epoch.
+    pub deviation_seconds: Option<f64>,
+    /// 95th percentile by nearest rank; `None` of fewer than five epochs.
+    pub p95_seconds: Option<f64>,
+    /// The shortest.
+    pub shortest_seconds: f64,
+    /// The longest.
+    pub longest_seconds: f64,
+    /// True where there is none but warm-up: the figures are of that.
+    pub is_warmup: bool,
+    /// The first epoch of the first start, where others follow it.
+    pub first_seconds: Option<f64>,
+    /// Epochs that are no part of the figures: warm-up, of another source, without a time.
+    pub left_out: usize,
+}
+
+/// A rate, and how it was had.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Rate {
+    /// Samples a second, of the whole run.
+    pub value: f64,
+    /// `epoch_samples` (stated by the program, over the epoch's time), `workload_samples` (of the job file),
+    /// `steps` (steps of an epoch times the job file's batch).
+    pub from: &'static str,
+}
+
+/// What is known of the times of one run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Timing {
+    /// The node whose output it is.
+    pub node: String,
+    /// Which recogniser spoke.
+    pub recogniser: Option<String>,
+    /// Epochs that ended.
+    pub epochs_completed: u64,
+    /// Epochs planned, by the program or the job file.
+    pub epochs_planned: Option<u64>,
+    /// Times of the epochs.
+    pub epochs: Option<EpochTimes>,
+    /// Times of the steps, as the watcher summed them up.
+    pub steps: Option<StepTimes>,
+    /// Seconds a step, the last value printed.
+    pub step_seconds_stated: Option<f64>,
+    /// Steps of an epoch, as printed.
+    pub steps_per_epoch: Option<u64>,
+    /// Samples a second over the epochs that count.
+    pub samples_per_second: Option<Rate>,
+    /// The last rate that the program printed, with its unit.
+    pub throughput_stated: Option<Throughput>,
+    /// The whole training as the program stated it, in seconds.
+    pub run_seconds_stated: Option<f64>,
+    /// Evaluation within the epochs that count, on average an epoch, in seconds.
+    pub evaluation_seconds: Option<f64>,
+    /// Writing of checkpoints, likewise.
+    pub checkpoint_seconds: Option<f64>,
+    /// How often the epochs began to count anew.
+    pub restarts: u32,
+}
+
+/// The times of the run; `None` where nothing was recognised.
+#[must_use]
+pub fn timing(view: &RunView<'_>) -> Option<Timing> {
+    let node = view.timed()?;
+    let progress = &node.progress;
+    let (epochs, steady) = epoch_times(progress);
+    let workload = &view.run.workload;
+    Some(Timing {
+        node: node.key.node.clone(),
+        recogniser: progress.recogniser.clone(),
+        epochs_completed: progress.epochs_completed,
+        epochs_planned: progress.epochs_announced.or(workload.epochs),
+        samples_per_second: rate(progress, &steady, workload.samples, workload.batch_size),
+        epochs,
+        steps: progress.step_times,
+        step_seconds_stated: progress.step_seconds,
+        steps_per_epoch: progress.steps_per_epoch,
+        throughput_stated: progress.throughput.clone(),
+        run_seconds_stated: progress.run_seconds,
+        evaluation_seconds: mean_of(&steady, |epoch| epoch.evaluation_seconds),
+        checkpoint_seconds: mean_of(&steady, |epoch| epoch.checkpoint_seconds),
+        restarts: progress.restarts,
+    })
+}
+
+/// Figures of the epochs that count, and those epochs with their times.
+fn epoch_times(progress: &Progress) -> (Option<EpochTimes>, Vec<(&Epoch, f64)>) {
+    let known: Vec<(usize, &Epoch, f64, TimeSource)> = (0..)
+        .zip(&progress.epochs)
+        .filter_map(|(place, epoch)| {
+            let (seconds, source) = epoch.time()?;
+            (seconds.is_finite() && seconds >= 0.0).then_some((place, epoch, seconds, source))
+        })
+        .collect();
+    // Records of before warm-up was noted: the first epoch is it.
+    let is_noted = progress.epochs.iter().any(|epoch| epoch.warmup);
+    let is_warmup = |place: usize, epoch: &Epoch| if is_noted { epoch.warmup } else { place == 0 };
+    let sources = [TimeSource::Event, TimeSource::Stated, TimeSource::Clock];
+    let with = |source: TimeSource, warmup: bool| {
+        let fits = known
+            .iter()
+            .filter(|(place, epoch, _, from)| *from == source && (warmup || !is_warmup(*place, epoch)));
+        fits.map(|(_, epoch, seconds, _)| (*epoch, *seconds)).collect::<Vec<_>>()
+    };
+    // Of sources with as many epochs each the first in the list.
+    let most = |warmup: bool| {
+        let groups = sources.iter().rev().map(|source| (*source, with(*source, warmup)));
+        groups.max_by_key(|(_, group)| group.len()).filter(|(_, group)| !group.is_empty())
+    };
+    let steady = most(false);
+    let only_warmup = steady.is_none();
+    let Some((source, group)) = steady.or_else(|| most(true)) else { return (None, Vec::new()) };
+    let first = known.first().filter(|(place, epoch, ..)| is_warmup(*place, epoch) && !only_warmup);
+    let times = summary(source, &group).map(|times| EpochTimes {
+        is_warmup: only_warmup,
+        first_seconds: first.map(|(_, _, seconds, _)| *seconds),
+        left_out: progress.epochs.len() - group.len(),
+        ..times
+    });
+    (times, group)
+}
+
+fn summary(source: TimeSource, group: &[(&Epoch, f64)]) -> Option<EpochTimes> {
+    let mut sorted: Vec<f64> = group.iter().map(|(_, seconds)| *seconds).collect();
+    sorted.sort_by(f64::total_cmp);
+    let mean_seconds = mean(&sorted)?;
+    let squares: f64 = sorted.iter().map(|seconds| (seconds - mean_seconds).powi(2)).sum();
+    let freedom = real(sorted.len() as u64) - 1.0;
+    Some(EpochTimes {
+        source,
+        count: sorted.len(),
+        median_seconds: median(&sorted)?,
+        mean_seconds,
+        deviation_seconds: (freedom > 0.0).then(|| (squares / freedom).sqrt()),
+        p95_seconds: quantile(&sorted, 0.95).filter(|_| sorted.len() >= LEAST_FOR_P95),
+        shortest_seconds: *sorted.first()?,
+        longest_seconds: *sorted.last()?,
+        is_warmup: false,
+        first_seconds: None,
+        left_out: 0,
+    })
+}
+
+/// Samples a second: all samples of these epochs over all their time.
+fn rate(
+    progress: &Progress,
+    epochs: &[(&Epoch, f64)],
+    samples: Option<u64>,
+    batch_size: Option<u64>,
+) -> Option<Rate> {
+    let seconds: f64 = epochs.iter().map(|(_, seconds)| seconds).sum();
+    let stated: Option<u64> = epochs.iter().map(|(epoch, _)| epoch.samples).sum();
+    let by_steps =
+        || progress.steps_per_epoch.zip(batch_size).map(|(steps, batch)| steps.saturating_mul(batch));
+    let of_each = |each: u64| real(each) * real(epochs.len() as u64);
+    let found = match (stated.filter(|samples| *samples > 0), samples) {
+        (Some(stated), _) => Some((real(stated), "epoch_samples")),
+        (None, Some(samples)) => Some((of_each(samples), "workload_samples")),
+        (None, None) => by_steps().map(|each| (of_each(each), "steps")),
+    };
+    let (samples, from) = found.filter(|_| seconds > 0.0)?;
+    Some(Rate { value: samples / seconds, from })
+}
+
+/// The mean of what is known of each of these epochs; `None` where one of them does not tell.
+fn mean_of(epochs: &[(&Epoch, f64)], of: impl Fn(&Epoch) -> Option<f64>) -> Option<f64> {
+    let values: Option<Vec<f64>> = epochs.iter().map(|(epoch, _)| of(epoch)).collect();
+    mean(&values?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stated(seconds: f64) -> Epoch {
+        Epoch { printed_seconds: Some(seconds), ..Epoch::default() }
+    }
+
+    fn clock(seconds: f64) -> Epoch {
+        Epoch { clock_seconds: Some(seconds), ..Epoch::default() }
+    }
+
+    fn progress(epochs: Vec<Epoch>) -> Progress {
+        let mut progress = Progress::default();
+        epochs.into_iter().for_each(|epoch| progress.push_epoch(epoch));
+        progress
+    }
+
+    fn times(epochs: Vec<Epoch>) -> EpochTimes {
+        epoch_times(&progress(epochs)).0.expect("times")
+    }
+
+    #[test]
+    fn the_first_epoch_stands_apart() {
+        let times = times([15.5, 3.25, 3.0, 3.5, 4.0, 3.0].map(stated).into());
+        assert_eq!((times.source, times.count, times.median_seconds), (TimeSource::Stated, 5, 3.25));
+        assert_eq!((times.first_seconds, times.p95_seconds, times.left_out), (Some(15.5), Some(4.0), 1));
+        assert_eq!((times.shortest_seconds, times.longest_seconds, times.is_warmup), (3.0, 4.0, false));
+        assert!((times.deviation_seconds.expect("of five") - 0.418_33).abs() < 1e-5);
+    }
+
+    #[test]
+    fn one_epoch_is_called_warmup_and_has_no_percentile() {
+        let times = times(vec![stated(2.5)]);
+        assert_eq!((times.median_seconds, times.is_warmup, times.first_seconds), (2.5, true, None));
+        assert_eq!((times.p95_seconds, times.deviation_seconds, times.count), (None, None, 1));
+    }
+
+    #[test]
+    fn each_start_has_its_warmup() {
+        let first = || Epoch { warmup: true, ..stated(9.0) };
+        let times = times(vec![first(), stated(2.5), first(), stated(3.5)]);
+        assert_eq!((times.median_seconds, times.count, times.left_out), (3.0, 2, 2));
+        assert_eq!(times.first_seconds, Some(9.0));
+    }
+
+    #[test]
+    fn sources_are_not_mixed() {
+        let mixed = times(vec![clock(9.5), clock(8.5), stated(2.5), stated(3.5), stated(f64::NAN)]);
+        assert_eq!((mixed.source, mixed.median_seconds, mixed.left_out), (TimeSource::Stated, 3.0, 3));
+        let even = times(vec![clock(9.5), clock(8.5), stated(2.5)]);
+        assert_eq!(even.source, TimeSource::Stated);
+        assert_eq!(epoch_times(&progress(vec![Epoch::default()])).0, None);
+    }
+
+    #[test]
+    fn rates_say_where_they_come_from() {
+        let many = |samples| Epoch { samples, ..stated(2.0) };
+        let of = |epoch: Epoch, samples, batch| {
+            let progress = Progress { steps_per_epoch: Some(5), ..progress(vec![stated(9.0), epoch]) };
+            let steady = epoch_times(&progress).1;
+            rate(&progress, &steady, samples, batch).map(|rate| (rate.value, rate.from))
+        };
+        assert_eq!(of(many(Some(100)), Some(7), Some(1)), Some((50.0, "epoch_samples")));
+        assert_eq!(of(many(None), Some(7), Some(1)), Some((3.5, "workload_samples")));
+        assert_eq!(of(many(None), None, Some(2)), Some((5.0, "steps")));
+        assert_eq!(of(many(Some(0)), None, None), None);
+        assert_eq!(of(stated(0.0), Some(7), None), None);
+    }
+
+    #[test]
+    fn evaluation_is_told_where_all_epochs_tell_it() {
+        let part = |seconds| Epoch { evaluation_seconds: seconds, ..stated(4.0) };
+        let of = |last| {
+            let progress = progress(vec![part(None), part(Some(1.0)), part(last)]);
+            mean_of(&epoch_times(&progress).1, |epoch| epoch.evaluation_seconds)
+        };
+        assert_eq!((of(Some(3.0)), of(None)), (Some(2.0), None));
+    }
+}

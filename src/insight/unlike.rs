@@ -1,0 +1,273 @@
+//! Under what conditions a run was timed, and why two runs may not be compared in silence.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::{RunView, Timing, mean};
+use crate::record::{GpuUsage, NodeRecord, TimeSource};
+
+/// Clocks of GPUs that differ by more than this share make unlike runs: boost clocks of one model move by a few percent
+/// with heat (our choice).
+const CLOCK_SHARE: f64 = 0.05;
+/// As many CPUs, as a share of those that the run may use, may others keep busy more on one node than on the other (our
+/// choice).
+const OTHERS_SHARE: f64 = 0.1;
+
+/// What must be alike before two timings are compared; `None` or empty: not known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Setting {
+    /// Nodes.
+    pub nodes: usize,
+    /// Models of the CPUs, each once.
+    pub cpu_models: Vec<String>,
+    /// CPUs that the command could keep busy, on each node, ascending.
+    pub cpus_effective: Vec<f64>,
+    /// CPUs by the affinity that the command had, as the kernel lists them, of each node.
+    pub affinity: Vec<String>,
+    /// CPUs that others kept busy, on average over the nodes.
+    pub others_cpus_busy: Option<f64>,
+    /// `OMP_NUM_THREADS`, each value once.
+    pub omp_num_threads: Vec<String>,
+    /// Models of the GPUs, one entry a GPU, in order of name.
+    pub gpu_models: Vec<String>,
+    /// Mean clock of the GPUs, in MHz.
+    pub gpu_clock_mhz: Option<f64>,
+    /// Seconds in which power or heat held a GPU down, over all.
+    pub gpu_throttled_seconds: f64,
+    /// Versions of the GPU driver.
+    pub gpu_drivers: Vec<String>,
+    /// The image: what its content is by the catalogue, else its build's UUID, else where it comes from. `None`: no
+    /// container.
+    pub image: Option<String>,
+    /// The framework and its version, as the job file has them.
+    pub framework: Option<String>,
+    /// The graph compiler.
+    pub compiler: Option<String>,
+    /// What the directories of the run lie on: `workdir nfs4`.
+    pub storage: Vec<String>,
+    /// Name of the network.
+    pub model: Option<String>,
+    /// Name of the data set.
+    pub dataset: Option<String>,
+    /// Samples of a step.
+    pub batch_size: Option<u64>,
+    /// Samples of an epoch.
+    pub samples: Option<u64>,
+    /// `fp32`, `bf16`, ...
+    pub precision: Option<String>,
+    /// Where the epochs' times come from.
+    pub time_source: Option<TimeSource>,
+    /// True where only the first epoch is timed.
+    pub is_warmup: bool,
+}
+
+/// Something in which two runs differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The key of [`Setting`] that differs.
+    pub what: &'static str,
+    /// The first run's.
+    pub first: String,
+    /// The second's.
+    pub second: String,
+}
+
+/// The conditions of the run.
+#[must_use]
+pub fn setting(view: &RunView<'_>, timing: Option<&Timing>) -> Setting {
+    let nodes: Vec<&NodeRecord> = view.nodes.iter().map(|node| node.record).collect();
+    let gpus: Vec<&GpuUsage> = nodes.iter().flat_map(|node| &node.gpus).collect();
+    let mut cpus_effective: Vec<f64> = nodes.iter().filter_map(|node| effective_cpus(node)).collect();
+    cpus_effective.sort_by(f64::total_cmp);
+    let others: Vec<f64> = nodes.iter().filter_map(|node| node.conditions.others_cpus_busy).collect();
+    let clocks: Vec<f64> = gpus.iter().filter_map(|gpu| gpu.sm_clock_mean_mhz).collect();
+    let mut gpu_models: Vec<String> = gpus.iter().map(|gpu| gpu.gpu.name.clone()).collect();
+    gpu_models.sort_unstable();
+    let (workload, framework) = (&view.run.workload, &view.run.framework);
+    let framework_text = framework.name.as_ref().map(|name| {
+        framework.version.as_ref().map_or_else(|| name.clone(), |version| format!("{name} {version}"))
+    });
+    let epochs = timing.and_then(|timing| timing.epochs.as_ref());
+    let step_source = || timing.and_then(|timing| timing.steps).map(|steps| steps.source);
+    Setting {
+        nodes: nodes.len(),
+        cpu_models: once(nodes.iter().filter_map(|node| node.host.cpu_model.clone())),
+        cpus_effective,
+        affinity: nodes.iter().filter_map(|node| node.conditions.affinity.clone()).collect(),
+        others_cpus_busy: mean(&others),
+        omp_num_threads: once(nodes.iter().filter_map(|node| node.host.omp_num_threads.clone())),
+        gpu_models,
+        gpu_clock_mhz: mean(&clocks),
+        gpu_throttled_seconds: gpus.iter().map(|gpu| gpu.throttled_seconds).sum(),
+        gpu_drivers: once(gpus.iter().filter_map(|gpu| gpu.gpu.driver.clone())),
+        image: image(view, &nodes),
+        framework: framework_text,
+        compiler: framework.compiler.clone(),
+        storage: once(nodes.iter().flat_map(|node| {
+            node.conditions.storage.iter().map(|storage| format!("{} {}", storage.of, storage.class))
+        })),
+        model: workload.model.clone(),
+        dataset: workload.dataset.clone(),
+        batch_size: workload.batch_size,
+        samples: workload.samples,
+        precision: workload.precision.clone(),
+        time_source: epochs.map(|epochs| epochs.source).or_else(step_source),
+        is_warmup: epochs.is_some_and(|epochs| epochs.is_warmup),
+    }
+}
+
+/// CPUs that the command can keep busy on a node: by its affinity and quota, else by the affinity that dlrun had there.
+#[expect(clippy::cast_precision_loss, reason = "a number of CPUs")]
+pub(super) fn effective_cpus(node: &NodeRecord) -> Option<f64> {
+    let allowed = || node.host.cpus_allowed.or(node.host.cpus).map(|cpus| cpus as f64);
+    node.conditions.cpus_effective.or_else(allowed).filter(|cpus| cpus.is_finite() && *cpus > 0.0)
+}
+
+fn image(view: &RunView<'_>, nodes: &[&NodeRecord]) -> Option<String> {
+    let container = nodes.iter().find_map(|node| node.container.as_ref());
+    let image = container.map(|container| &container.image).or(view.run.image.as_ref())?;
+    let uuid = container.and_then(|container| container.identity.as_ref()?.uuid.clone());
+    Some(image.digest.clone().or(uuid).unwrap_or_else(|| image.source.clone()))
+}
+
+/// Each once, in order.
+fn once(values: impl Iterator<Item = String>) -> Vec<String> {
+    values.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// One condition in words.
+type Text = fn(&Setting) -> Option<String>;
+
+/// Why the timings of two runs may not be compared without saying so; empty where nothing is known that speaks against it.
+/// What is known of one of them only differs too: `unknown` is not alike.
+#[must_use]
+pub fn unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut hold = |what: &'static str, first: Option<String>, second: Option<String>| {
+        if first != second {
+            let text = |value: Option<String>| value.unwrap_or_else(|| "unknown".to_owned());
+            found.push(Difference { what, first: text(first), second: text(second) });
+        }
+    };
+    let both = |of: Text| (of(first), of(second));
+    let texts: [(&'static str, Text); 15] = [
+        ("nodes", |setting| Some(setting.nodes.to_string())),
+        ("cpu_models", |setting| joined(&setting.cpu_models)),
+        ("cpus_effective", |setting| joined(&setting.cpus_effective)),
+        ("omp_num_threads", |setting| joined(&setting.omp_num_threads)),
+        ("gpu_models", |setting| counted(&setting.gpu_models)),
+        ("gpu_drivers", |setting| joined(&setting.gpu_drivers)),
+        ("image", |setting| setting.image.clone()),
+        ("framework", |setting| setting.framework.clone()),
+        ("compiler", |setting| setting.compiler.clone()),
+        ("storage", |setting| joined(&setting.storage)),
+        ("model", |setting| setting.model.clone()),
+        ("dataset", |setting| setting.dataset.clone()),
+        ("batch_size", |setting| setting.batch_size.map(|size| size.to_string())),
+        ("samples", |setting| setting.samples.map(|samples| samples.to_string())),
+        ("precision", |setting| setting.precision.clone()),
+    ];
+    for (what, of) in texts {
+        let (first, second) = both(of);
+        hold(what, first, second);
+    }
+    let (one, other) = both(|setting| setting.time_source.map(|source| source.as_str().to_owned()));
+    hold("time_source", one, other);
+    let (one, other) = both(|setting| Some(setting.is_warmup.to_string()));
+    hold("is_warmup", one, other);
+    if let (Some(one), Some(other)) = (first.gpu_clock_mhz, second.gpu_clock_mhz)
+        && (one - other).abs() > CLOCK_SHARE * one.max(other)
+    {
+        hold("gpu_clock_mhz", Some(format!("{one:.0}")), Some(format!("{other:.0}")));
+    }
+    if let (Some(one), Some(other)) = (first.others_cpus_busy, second.others_cpus_busy) {
+        let cpus = first.cpus_effective.iter().chain(&second.cpus_effective).copied().fold(1.0, f64::max);
+        if (one - other).abs() > OTHERS_SHARE * cpus {
+            hold("others_cpus_busy", Some(format!("{one:.1}")), Some(format!("{other:.1}")));
+        }
+    }
+    found
+}
+
+fn joined<T: ToString>(values: &[T]) -> Option<String> {
+    let words: Vec<String> = values.iter().map(ToString::to_string).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// `4 NVIDIA H200`; the values are in order.
+fn counted(values: &[String]) -> Option<String> {
+    let words: Vec<String> =
+        values.chunk_by(|a, b| a == b).map(|alike| format!("{} {}", alike.len(), alike[0])).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Setting {
+        Setting {
+            nodes: 1,
+            cpu_models: vec!["EPYC".into()],
+            cpus_effective: vec![8.0],
+            gpu_models: vec!["H200".into(), "H200".into()],
+            gpu_clock_mhz: Some(1900.0),
+            image: Some("sha256:1".into()),
+            others_cpus_busy: Some(1.0),
+            time_source: Some(TimeSource::Stated),
+            ..Setting::default()
+        }
+    }
+
+    #[test]
+    fn alike_runs_may_be_compared() {
+        let warmer = Setting {
+            gpu_clock_mhz: Some(1850.0),
+            others_cpus_busy: Some(1.7),
+            gpu_throttled_seconds: 3.0,
+            affinity: vec!["8-15".into()],
+            ..known()
+        };
+        assert_eq!(unlike(&known(), &warmer), []);
+        assert_eq!(unlike(&Setting::default(), &Setting::default()), []);
+    }
+
+    type Change = fn(&mut Setting);
+
+    #[test]
+    fn every_difference_is_named() {
+        let changed: [(&str, Change); 19] = [
+            ("nodes", |setting| setting.nodes = 2),
+            ("cpu_models", |setting| setting.cpu_models = vec!["Xeon".into()]),
+            ("cpus_effective", |setting| setting.cpus_effective = vec![7.5]),
+            ("omp_num_threads", |setting| setting.omp_num_threads = vec!["4".into()]),
+            ("gpu_models", |setting| setting.gpu_models.truncate(1)),
+            ("gpu_drivers", |setting| setting.gpu_drivers = vec!["580".into()]),
+            ("image", |setting| setting.image = None),
+            ("framework", |setting| setting.framework = Some("jax".into())),
+            ("compiler", |setting| setting.compiler = Some("xla".into())),
+            ("storage", |setting| setting.storage = vec!["data nfs4".into()]),
+            ("model", |setting| setting.model = Some("resnet50".into())),
+            ("dataset", |setting| setting.dataset = Some("mnist".into())),
+            ("batch_size", |setting| setting.batch_size = Some(64)),
+            ("samples", |setting| setting.samples = Some(60_000)),
+            ("precision", |setting| setting.precision = Some("bf16".into())),
+            ("time_source", |setting| setting.time_source = Some(TimeSource::Clock)),
+            ("is_warmup", |setting| setting.is_warmup = true),
+            ("gpu_clock_mhz", |setting| setting.gpu_clock_mhz = Some(1500.0)),
+            ("others_cpus_busy", |setting| setting.others_cpus_busy = Some(1.9)),
+        ];
+        for (what, change) in changed {
+            let mut other = known();
+            change(&mut other);
+            for found in [unlike(&known(), &other), unlike(&other, &known())] {
+                assert_eq!(found.iter().map(|found| found.what).collect::<Vec<_>>(), [what]);
+            }
+        }
+        let fewer = Setting { gpu_models: vec!["H200".into()], image: None, ..known() };
+        let found = unlike(&known(), &fewer);
+        assert_eq!((found[0].first.as_str(), found[0].second.as_str()), ("2 H200", "1 H200"));
+        assert_eq!((found[1].first.as_str(), found[1].second.as_str()), ("sha256:1", "unknown"));
+    }
+}
