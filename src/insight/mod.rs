@@ -4,12 +4,26 @@
 //! Every figure is derived on reading, from records and from samples as they were taken ([`Digest`]). What is not known
 //! is `None` and is named among [`Insight::unmeasured`]. `docs/advice.md` has the rules in words.
 
+mod advice;
+mod balance;
+mod digest;
+mod limit;
+mod sampled;
+mod threshold;
 mod timing;
 mod unlike;
+mod used;
 mod view;
 
+pub use advice::{Advice, AdviceKind};
+pub use balance::Balance;
+pub use digest::Digest;
+pub use limit::{Limit, LimitKind};
+pub use sampled::{BusyProcess, GpuWindow, Sampled, Spread, Window};
+pub use threshold::{THRESHOLDS, Threshold};
 pub use timing::{EpochTimes, Rate, Timing, timing};
 pub use unlike::{Difference, Setting, setting, unlike};
+pub use used::{GpuUsed, NodeUsed, Used};
 pub use view::{NodeView, Request, RunView};
 
 use serde::Serialize;
@@ -55,7 +69,17 @@ pub struct Insight {
     pub timing: Option<Timing>,
     /// Under what conditions: what must be alike before the timing is compared with another run's.
     pub setting: Setting,
-    /// What is not known.
+    /// What was used.
+    pub used: Used,
+    /// What was asked for against what was used.
+    pub compared: Vec<Compared>,
+    /// What limited it; empty where nothing did, and where too little is known ([`Insight::unmeasured`] says so).
+    pub limits: Vec<Limit>,
+    /// Its nodes against each other; empty with one node.
+    pub balance: Vec<Balance>,
+    /// What to ask for next time.
+    pub advice: Vec<Advice>,
+    /// What is not known, and on what no advice is given.
     pub unmeasured: Vec<Unmeasured>,
 }
 
@@ -63,16 +87,76 @@ pub struct Insight {
 #[must_use]
 pub fn derive(view: &RunView<'_>) -> Insight {
     let timing = timing(view);
-    let mut unmeasured = Vec::new();
-    if timing.is_none() {
-        let why = if view.nodes.is_empty() {
-            "there is no record of any node"
-        } else {
-            "no line of the output was recognised as the end of an epoch or a step"
-        };
-        unmeasured.push(Unmeasured { what: "timing".to_owned(), why: why.to_owned() });
+    let used = used::used(view, timing.as_ref());
+    let mut unmeasured = unmeasured(view, &used, timing.as_ref());
+    let limits = match advice::enough_to_limit(&used) {
+        Ok(()) => {
+            let cpus = |(node, view): (&'_ NodeUsed, &NodeView<'_>)| limit::cpus_of(node, view.record);
+            let nodes: Vec<_> = used.nodes.iter().zip(&view.nodes).map(|pair| (pair.0, cpus(pair))).collect();
+            limit::limits_of(&nodes)
+        }
+        Err(why) => {
+            unmeasured.push(Unmeasured { what: "limits".to_owned(), why });
+            Vec::new()
+        }
+    };
+    let status = view.status;
+    let ran_seconds = status.started_at_ms.zip(status.ended_at_ms).and_then(|(started, ended)| {
+        // Clocks of two hosts, or one that was set back.
+        ended.checked_sub(started).map(|ms| real(ms) / 1000.0)
+    });
+    let case = advice::Case { view, used: &used, limits: &limits, timing: timing.as_ref(), ran_seconds };
+    let (advice, withheld) = advice::advise(&case);
+    unmeasured.extend(withheld);
+    Insight {
+        setting: setting(view, timing.as_ref()),
+        compared: used::compared(view, &used, ran_seconds),
+        balance: balance::uneven(view, &used),
+        timing,
+        limits,
+        advice,
+        unmeasured,
+        used,
     }
-    Insight { setting: setting(view, timing.as_ref()), timing, unmeasured }
+}
+
+/// What is not known at all, beside what the records themselves name as missing.
+fn unmeasured(view: &RunView<'_>, used: &Used, timing: Option<&Timing>) -> Vec<Unmeasured> {
+    let mut found = Vec::new();
+    let mut note = |what: &str, why: String| found.push(Unmeasured { what: what.to_owned(), why });
+    if view.nodes.is_empty() {
+        note("usage", "there is no record of any node".to_owned());
+        return found;
+    }
+    if timing.is_none() {
+        let why = "no line of the output was recognised as the end of an epoch or a step";
+        note("timing", why.to_owned());
+    } else if let Some(timing) = timing
+        && timing.samples_per_second.is_none()
+        && timing.throughput_stated.is_none()
+    {
+        let why =
+            "neither the output nor `workload.samples` of the job file says how many samples an epoch has";
+        note("samples_per_second", why.to_owned());
+    }
+    for node in &used.nodes {
+        let lacks = [
+            ("samples", node.sampled.is_none()),
+            ("cpu", node.cpu_seconds.is_none()),
+            ("memory", node.mem_peak_bytes.is_none()),
+            ("io", node.io_read_bytes.is_none() || node.io_write_bytes.is_none()),
+        ];
+        for (what, _) in lacks.iter().filter(|(_, lacks)| *lacks) {
+            note(what, format!("nothing is known of it on {}", node.node));
+        }
+        for gpu in node.gpus.iter().filter(|gpu| gpu.energy_joules.is_none()) {
+            note("gpu_energy", format!("GPU {} of {} does not tell it", gpu.uuid, node.node));
+        }
+    }
+    if view.request.is_none() {
+        note("request", "no plan of the run is kept, so what it asked for is not known".to_owned());
+    }
+    found
 }
 
 /// What is between 0 and 1 of sorted values at `share`, by nearest rank; `None` of nothing.

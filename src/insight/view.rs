@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Sampled;
 use crate::job::{Launcher, SchedulerKind, StorageClass};
 use crate::record::{NodeRecord, RunRecord, Status};
 
@@ -65,6 +66,8 @@ impl Request {
 pub struct NodeView<'a> {
     /// Its record.
     pub record: &'a NodeRecord,
+    /// What its samples say; `None` where they were not read, or there is none.
+    pub sampled: Option<Sampled>,
 }
 
 /// One run, or one element of an array.
@@ -87,12 +90,6 @@ impl RunView<'_> {
         let mut nodes = self.nodes.iter().map(|node| node.record);
         let epochs = nodes.clone().find(|node| super::has_epochs(&node.progress));
         epochs.or_else(|| nodes.find(|node| node.progress.recogniser.is_some()))
-    }
-
-    /// GPUs that the run had on all nodes: those that were seen.
-    #[must_use]
-    pub fn gpus_seen(&self) -> usize {
-        self.nodes.iter().map(|node| node.record.gpus.len()).sum()
     }
 }
 
