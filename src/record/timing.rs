@@ -212,6 +212,12 @@ pub struct Progress {
     /// Seconds of the whole training, as printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_seconds: Option<f64>,
+    /// Seconds of evaluation outside of all epochs, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluation_seconds: Option<f64>,
+    /// Seconds of writing checkpoints outside of all epochs, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_seconds: Option<f64>,
     /// How often the epochs began to count anew: a training that was resumed, or a second one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub restarts: u32,

@@ -1,5 +1,7 @@
 //! What a training says of its own progress: its output in, epochs, steps, rates and metrics out.
 //!
+//! What the program says itself through `DLRUN_EVENTS` goes into an [`EventLog`] and wins (`events`).
+//!
 //! Pure: bytes and, where known, the time at which they were seen go into a [`Follower`]; a
 //! [`crate::record::Progress`] comes out. No file, no clock.
 //!
@@ -16,6 +18,7 @@ mod dict;
 mod epoch_line;
 #[allow(dead_code)]
 mod event;
+mod events;
 mod families;
 mod fold;
 mod follower;
@@ -29,6 +32,7 @@ mod stamp;
 mod stated;
 mod step_times;
 
+pub use events::EventLog;
 pub use follower::{Evidence, Follower};
 pub use pattern::{PatternError, check_pattern};
 pub use stated::{Stated, StatedEpoch, StatedRate};
