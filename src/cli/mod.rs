@@ -93,6 +93,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Explain(args) => commands::explain::run(output, args),
         Verb::Config(args) => match args.verb {
             ConfigVerb::Show => commands::config::run(&session(None)?),
+            ConfigVerb::EventsModule => commands::config::events_module(output),
         },
         Verb::Image(args) => commands::image::run(&session(None)?, args),
         Verb::Completions(args) => commands::completions::run(output, args),

@@ -9,6 +9,7 @@ mod baseline;
 pub mod cgroup;
 mod columns;
 mod commands;
+mod conditions;
 mod contained;
 mod gpu;
 mod host;
@@ -27,6 +28,7 @@ mod fake_proc;
 
 pub use baseline::Baseline;
 pub use cgroup::JobCgroup;
+pub use conditions::{affinity, cpus_effective, node_busy_us, storage_class};
 pub use contained::runs_in_container;
 pub use gpu::{
     GpuCondition, GpuError, GpuProcess, GpuRead, GpuReader, GpuReport, GpuShare, GpuState, GpuWatch, GpuXid,

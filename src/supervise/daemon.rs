@@ -235,7 +235,7 @@ impl Watch {
         while self.link.backfill(left(until).min(PATIENCE))? {}
         let state = if ended.is_some() { NodeState::Ended } else { NodeState::Interrupted };
         let ending = Ending {
-            record: self.record(state, ended),
+            record: self.record_of_now(state, ended),
             cpu_user_us: ended.map_or(0, |ended| ended.cpu_user_us),
             cpu_system_us: ended.map_or(0, |ended| ended.cpu_system_us),
         };

@@ -31,7 +31,7 @@ const LAST_WORDS: Duration = Duration::from_secs(8);
 /// # Errors
 /// When the command cannot be started; [`CommandError::shell_code`] is then the exit code.
 pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
-    let Prepared { context, argv, sets, removals, container, is_runtime } = prepared;
+    let Prepared { context, argv, sets, removals, container, is_runtime, events } = prepared;
     // Orphans of the command come back to us instead of to init, so that their CPU time is counted.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let signals = Signals::take();
@@ -51,6 +51,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         supervisor: std::process::id(),
         started_at_ms,
         output: output.file,
+        events,
         echo: output.echo,
         resumes: false,
     };

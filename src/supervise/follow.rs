@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use super::container::Judge;
+use super::events::EventFile;
 use super::handover::Handover;
 use super::output::Reader;
 use crate::record::{ExitStatus, Missing, Progress};
@@ -23,6 +24,7 @@ pub(super) struct Followed {
     reader: Option<Reader>,
     changes: Option<Inotify>,
     judge: Option<Judge>,
+    events: Option<EventFile>,
     echo: bool,
     last_read: Instant,
     missing: Vec<Missing>,
@@ -57,8 +59,9 @@ impl Followed {
             Some(inotify)
         });
         let judge = handover.is_runtime.then(|| Judge::of(handover.pid));
+        let events = handover.events.as_deref().and_then(|path| EventFile::open(path, *resumes).ok());
         let last_read = Instant::now();
-        let mut followed = Self { follower, reader, changes, judge, echo: false, last_read, missing };
+        let mut followed = Self { follower, reader, changes, judge, events, echo: false, last_read, missing };
         if *resumes {
             while followed.portion(None) > 0 {}
         }
@@ -66,14 +69,21 @@ impl Followed {
         followed
     }
 
-    /// A descriptor that is readable when the output has grown.
-    pub(super) fn changes(&self) -> Option<BorrowedFd<'_>> {
-        self.changes.as_ref().map(|changes| changes.as_fd())
+    /// Descriptors that are readable when the output or the file of events has grown.
+    pub(super) fn changes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let output = self.changes.as_ref().map(|changes| changes.as_fd());
+        output.into_iter().chain(self.events.as_ref().and_then(EventFile::changes))
     }
 
-    /// True where the output is read and nobody tells when it grows.
+    /// True where something is read and nobody tells when it grows.
     pub(super) fn is_unannounced(&self) -> bool {
-        self.reader.is_some() && self.changes.is_none()
+        let untold = self.events.as_ref().is_some_and(|events| events.changes().is_none());
+        untold || (self.reader.is_some() && self.changes.is_none())
+    }
+
+    /// True where more is there to be read at once.
+    pub(super) fn is_behind(&self) -> bool {
+        self.events.as_ref().is_some_and(EventFile::is_behind)
     }
 
     /// When the next read may come.
@@ -87,6 +97,9 @@ impl Followed {
             let _ = changes.read_events();
         }
         self.portion(Some(now_ms));
+        if let Some(events) = &mut self.events {
+            events.read(now_ms);
+        }
         self.last_read = Instant::now();
     }
 
@@ -94,6 +107,9 @@ impl Followed {
     pub(super) fn finish(&mut self, now_ms: u64) {
         while self.portion(Some(now_ms)) > 0 {}
         self.follower.finish(Some(now_ms));
+        if let Some(events) = &mut self.events {
+            events.finish(now_ms);
+        }
     }
 
     fn portion(&mut self, at_ms: Option<u64>) -> usize {
@@ -127,12 +143,18 @@ impl Followed {
         self.judge.as_mut()?.failure(exit)
     }
 
+    /// What was recognised; the program's own word, told as events, wins.
     pub(super) fn progress(&self) -> Progress {
-        self.follower.progress()
+        let heard = self.follower.progress();
+        match &self.events {
+            Some(events) => events.over(heard),
+            None => heard,
+        }
     }
 
-    pub(super) fn missing(&self) -> &[Missing] {
-        &self.missing
+    pub(super) fn missing(&self) -> impl Iterator<Item = Missing> {
+        let of_events = self.events.iter().flat_map(EventFile::missing);
+        self.missing.iter().cloned().chain(of_events)
     }
 }
 

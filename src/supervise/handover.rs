@@ -24,6 +24,9 @@ pub(super) struct Handover {
     pub(super) started_at_ms: u64,
     /// The file that the command writes to, and its length when the command was started.
     pub(super) output: Option<OutputFile>,
+    /// The file in which the command tells events, where it could be made.
+    #[serde(default)]
+    pub(super) events: Option<PathBuf>,
     /// True when the output must also go to the watcher's standard output, since it is no file.
     pub(super) echo: bool,
     /// True for a watcher that takes over from a killed one.

@@ -9,9 +9,11 @@
 //! itself.
 
 mod account;
+mod conditions;
 mod container;
 mod context;
 mod daemon;
+mod events;
 mod exec;
 mod follow;
 mod gpus;

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::container::{Entry, NoEntry, enter};
 use super::context::{Context, INTERNAL};
+use super::events;
 use super::writer::{Job, Writer};
 use crate::clock::now_ms;
 use crate::flags::Container;
@@ -26,6 +28,8 @@ pub struct Prepared {
     pub(super) container: Option<ContainerRecord>,
     /// Whether `argv` begins with the container's runtime.
     pub(super) is_runtime: bool,
+    /// The file in which the command tells events.
+    pub(super) events: Option<PathBuf>,
 }
 
 impl Prepared {
@@ -55,26 +59,37 @@ pub fn prepare(argv: Vec<OsString>, bare: usize, context: Context) -> Result<Pre
     let inside = |run_id: &RunId| ("DLRUN_INSIDE".into(), run_id.as_str().into());
     let mut sets: Vec<(OsString, OsString)> = context.run_id.iter().map(inside).collect();
     let mut removals = INTERNAL.map(OsString::from).to_vec();
+    let events = context.run_id.as_ref().and_then(|_| events::make());
+    match &events {
+        Some(file) => sets.push((events::VARIABLE.into(), file.into())),
+        // One of an outer run is not ours.
+        None => removals.push(events::VARIABLE.into()),
+    }
     let plan = context.plan.as_ref();
     let Some(container) = plan.and_then(|plan| plan.image.clone()) else {
-        return Ok(Prepared { context, argv, sets, removals, container: None, is_runtime: bare > 0 });
+        let is_runtime = bare > 0;
+        return Ok(Prepared { context, argv, sets, removals, container: None, is_runtime, events });
     };
     if bare == 0 {
         // Each rank enters its container by itself; what this node decides for its own is recorded.
         let is_mpi = plan.is_some_and(|plan| plan.launcher == Launcher::Mpi);
-        let entry = is_mpi.then(|| enter(&container, &[], &[], variables(context.run_id.as_ref())));
+        let entry = is_mpi.then(|| enter(&container, &[], &[], variables(&sets, &removals)));
         let record = entry.and_then(Result::ok).map(|entry| entry.record);
-        return Ok(Prepared { context, argv, sets, removals, container: record, is_runtime: false });
+        let is_runtime = false;
+        return Ok(Prepared { context, argv, sets, removals, container: record, is_runtime, events });
     }
     let (words, command) = argv.split_at(bare.min(argv.len()));
-    match enter(&container, words, command, variables(context.run_id.as_ref())) {
+    match enter(&container, words, command, variables(&sets, &removals)) {
         Ok(entry) => {
             sets.extend(entry.sets);
             removals.extend(entry.removals);
             let (argv, container) = (entry.argv, Some(entry.record));
-            Ok(Prepared { context, argv, sets, removals, container, is_runtime: true })
+            Ok(Prepared { context, argv, sets, removals, container, is_runtime: true, events })
         }
-        Err(why) => Err(Box::new(NotPrepared { why, context })),
+        Err(why) => {
+            events.iter().for_each(|file| events::remove(file));
+            Err(Box::new(NotPrepared { why, context }))
+        }
     }
 }
 
@@ -85,16 +100,16 @@ pub fn prepare(argv: Vec<OsString>, bare: usize, context: Context) -> Result<Pre
 /// As [`prepare`].
 pub fn prepare_rank(container: &Container, argv: &[OsString], bare: usize) -> Result<Entry, NoEntry> {
     let (words, command) = argv.split_at(bare.min(argv.len()));
-    enter(container, words, command, variables(None))
+    enter(container, words, command, variables(&[], &INTERNAL.map(OsString::from)))
 }
 
 /// The variables that the command will see, as far as they are text.
-fn variables(run_id: Option<&RunId>) -> BTreeMap<String, String> {
+fn variables(sets: &[(OsString, OsString)], removals: &[OsString]) -> BTreeMap<String, String> {
     let text =
         |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     let mut variables: BTreeMap<String, String> = std::env::vars_os().filter_map(text).collect();
-    variables.retain(|name, _| !INTERNAL.contains(&name.as_str()));
-    variables.extend(run_id.map(|run_id| ("DLRUN_INSIDE".to_owned(), run_id.as_str().to_owned())));
+    variables.retain(|name, _| !removals.iter().any(|removed| removed == name.as_str()));
+    variables.extend(sets.iter().cloned().filter_map(text));
     variables
 }
 

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::account::Account;
+use super::conditions::Seen;
+use super::events;
 use super::follow::Followed;
 use super::handover::{Ended, Handover};
 use super::link::Link;
@@ -58,6 +60,7 @@ pub(super) struct Watch {
     /// Why the daemon did not take the run, as noted.
     pub(super) reasons: Vec<String>,
     followed: Followed,
+    conditions: Seen,
     pub(super) writer: Writer,
     pub(super) host: HostFacts,
     started: Instant,
@@ -118,12 +121,14 @@ impl Watch {
         let (writer, resumed) = Writer::start(handover.context.clone(), resumes, Duration::from_secs(5));
         let socket = plan.and_then(|plan| plan.daemon_socket.as_ref()).map(PathBuf::from);
         let known = resumed.as_ref().map(|former| former.times.clone()).unwrap_or_default();
+        let former = resumed.as_ref().map(|former| &former.record);
         let mut watch = Self {
             sampling: Sampling::of(&handover, interval),
             account: Account::of(&handover),
             link: Link::to(socket, known, handover.started_at_ms),
             reasons: Vec::new(),
             followed: Followed::open(&handover),
+            conditions: Seen::of(&handover, now_ms(), former),
             writer,
             host: monitor::host_facts(handover.context.omp_num_threads.clone()),
             started: Instant::now(),
@@ -151,6 +156,7 @@ impl Watch {
     fn run(&mut self, input: &mut (impl BufRead + AsInput)) -> io::Result<Option<Ended>> {
         let first = self.sampling.start();
         self.add(first);
+        events::sweep();
         self.write_record(NodeState::Running, None);
         loop {
             let until = self.due();
@@ -185,6 +191,7 @@ impl Watch {
             place.then(|| now + PLACE_PAUSE),
             // Without word from the kernel the output is looked at in the rhythm of the samples.
             self.followed.is_unannounced().then(|| now + self.interval),
+            self.followed.is_behind().then(|| self.followed.not_before()),
         ];
         let own = self.record_due.at.min(self.segment_due.at);
         also.into_iter().flatten().fold(own, Instant::min)
@@ -224,16 +231,16 @@ impl Watch {
         if quiet > Instant::now() && readable(stdin.as_fd(), quiet) {
             return Woken { said: true, grown: true, lost: false };
         }
-        let (changes, daemon) = (self.followed.changes(), self.link.fd());
-        let watched = [Some(stdin.as_fd()), changes, daemon];
-        let mut fds: Vec<_> =
-            watched.into_iter().flatten().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let changes: Vec<_> = self.followed.changes().collect();
+        let daemon = self.link.fd();
+        let watched = [stdin.as_fd()].into_iter().chain(changes.iter().copied()).chain(daemon);
+        let mut fds: Vec<_> = watched.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         let _ = poll(&mut fds, pause(deadline));
-        let mut heard = fds.iter().map(|fd| fd.any().unwrap_or(false));
-        let mut next = |is_there: bool| is_there && heard.next().unwrap_or(false);
-        let said = next(true);
-        let grown = if changes.is_some() { next(true) } else { true };
-        Woken { said, grown, lost: next(daemon.is_some()) }
+        let heard: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
+        let (said, heard) = heard.split_first().map_or((false, &[][..]), |(said, heard)| (*said, heard));
+        let (grown, lost) = heard.split_at(changes.len().min(heard.len()));
+        let any = |of: &[bool]| of.contains(&true);
+        Woken { said, grown: changes.is_empty() || any(grown), lost: any(lost) }
     }
 
     /// Takes in a sample of the watcher's own.
@@ -273,6 +280,10 @@ impl Watch {
         if !self.writer.flush(deadline.saturating_duration_since(Instant::now())) {
             tracing::warn!("the last record did not reach the disk in time");
         }
+        // Where the supervisor was killed, the command may go on.
+        if let Some(file) = self.handover.events.as_ref().filter(|_| ended.is_some()) {
+            events::remove(file);
+        }
     }
 
     fn add_last(&mut self) {
@@ -289,8 +300,15 @@ impl Watch {
     }
 
     fn write_record(&mut self, state: NodeState, ended: Option<&Ended>) {
-        let record = self.record(state, ended);
+        let record = self.record_of_now(state, ended);
         self.writer.send(Job::Record(Box::new(record)));
+    }
+
+    /// The record with the conditions as of now.
+    pub(super) fn record_of_now(&mut self, state: NodeState, ended: Option<&Ended>) -> NodeRecord {
+        let mut record = self.record(state, ended);
+        record.conditions = self.conditions.now(&record);
+        record
     }
 
     pub(super) fn record(&self, state: NodeState, ended: Option<&Ended>) -> NodeRecord {
@@ -312,7 +330,7 @@ impl Watch {
             exit: ended.map(|ended| ended.exit),
             output: output.as_ref().map(|output| output.path.to_string_lossy().into_owned()),
             host: self.host.clone(),
-            conditions: crate::record::Conditions::default(),
+            conditions: self.conditions.known().clone(),
             usage: Usage::default(),
             progress: self.progress(),
             segments: 0,
@@ -354,7 +372,7 @@ impl Watch {
             let why = "the command ended before its processes could be read".to_owned();
             missing.push(Missing { what: what.to_owned(), why });
         }
-        missing.extend(self.followed.missing().iter().cloned());
+        missing.extend(self.followed.missing());
         if self.writer.refused() > 0 {
             let why =
                 format!("{} writes were dropped: the state directory was too slow", self.writer.refused());

@@ -131,10 +131,16 @@ fn none_of_our_variables_reaches_the_command_but_the_run_id() {
         names.map(|entry| entry.split('=').next().expect("a name").to_owned()).collect::<Vec<_>>()
     };
     let _ = exec(&env, "cat /proc/$$/environ > dump").run_to(&out(&env)).code(0);
-    assert_eq!(ours(&fs::read(env.jobs().join("dump")).expect("written")), ["DLRUN_INSIDE", "DLRUN_RUN_ID"]);
+    assert_eq!(
+        ours(&fs::read(env.jobs().join("dump")).expect("written")),
+        ["DLRUN_EVENTS", "DLRUN_INSIDE", "DLRUN_RUN_ID"]
+    );
     let id = env.submit(&env.job("cat /proc/$$/environ > dump", ""));
     let _ = env.dlrun(["wait", &id]).run().code(0);
-    assert_eq!(ours(&fs::read(env.jobs().join("dump")).expect("written")), ["DLRUN_INSIDE", "DLRUN_RUN_ID"]);
+    assert_eq!(
+        ours(&fs::read(env.jobs().join("dump")).expect("written")),
+        ["DLRUN_EVENTS", "DLRUN_INSIDE", "DLRUN_RUN_ID"]
+    );
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod daemon_trouble;
 mod daemon_users;
 mod depends;
 mod docs;
+mod events;
 mod example_job;
 mod exec;
 mod explain;

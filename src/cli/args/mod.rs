@@ -368,6 +368,10 @@ pub(crate) struct ConfigArgs {
 pub(crate) enum ConfigVerb {
     /// Every setting with its value and where the value comes from
     Show,
+    /// Print dlrun_events.py, with which a Python program tells how far it is
+    ///
+    /// Put it beside the program: dlrun config events-module > dlrun_events.py
+    EventsModule,
 }
 
 #[derive(Debug, Args)]

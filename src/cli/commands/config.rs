@@ -1,11 +1,23 @@
-//! `dlrun config show`: every setting, its value and where the value comes from; then the site's tables.
+//! `dlrun config show`: every setting, its value and where the value comes from; then the site's tables. And
+//! `dlrun config events-module`, which prints the Python module for `DLRUN_EVENTS`.
 
 use serde_json::{Value, json};
 
 use crate::cli::error::Error;
+use crate::cli::output::Output;
 use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
 use crate::config::{Origin, Setting};
+
+/// The module, as it is installed; in the binary, so that whoever has dlrun has it.
+const EVENTS_MODULE: &str = include_str!("../../../python/dlrun_events.py");
+
+/// Prints the module.
+pub(crate) fn events_module(output: Output) -> Result<u8, Error> {
+    let value = json!({ "name": "dlrun_events.py", "text": EVENTS_MODULE });
+    output.result("config", &value, EVENTS_MODULE)?;
+    Ok(0)
+}
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session) -> Result<u8, Error> {

@@ -112,6 +112,13 @@ pub fn locate_in(proc: &Path, pid: u32) -> Result<Option<JobCgroup>, LocateError
     Ok(find(&cgroups, &mounts, Path::is_dir))
 }
 
+/// The cgroups of a process: controllers (none for v2) and path, one a hierarchy.
+pub(super) fn paths_of(proc: &Path, pid: u32) -> Result<Vec<(String, String)>, LocateError> {
+    let text = read_text(proc.join(pid.to_string()).join("cgroup"), CGROUP_BYTES_MAX)?;
+    let paths = text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    Ok(paths.map(|(controllers, path)| (controllers.to_owned(), path.to_owned())).collect())
+}
+
 /// The mounts of hierarchies that a directory like `/proc` tells.
 pub(super) fn mounts_in(proc: &Path) -> Result<Vec<Mount>, LocateError> {
     Ok(read_mounts(&read_text(proc.join("self/mountinfo"), MOUNTS_BYTES_MAX)?))

@@ -10,6 +10,7 @@ mod locate;
 mod members;
 mod mounts;
 mod path;
+mod quota;
 mod v1;
 mod v2;
 
@@ -20,6 +21,7 @@ pub use layout::{CgroupLayout, CgroupVersion, layout};
 pub use locate::{CgroupDirectories, JobCgroup, LocateError, locate, locate_in};
 use members::{list_processes, tree_of};
 pub use path::{CgroupContainer, CgroupScheduler, ContainerKind};
+pub(super) use quota::cpu_quota;
 
 use super::process::Io;
 use devices::Devices;

@@ -13,6 +13,7 @@ use crate::container::{ContainerError, ImageKind, inspect, node_facts};
 use crate::flags::{self, Container, Invocation, NodeFacts, Reason, Refusal, Surroundings};
 use crate::job::{Bind, GpuMode};
 use crate::record::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};
+use crate::supervise::events;
 
 /// Names of the variables that came from the job's `env_file`, for the rules. No command needs it.
 const ENV_NAMES: &str = "DLRUN_ENV_NAMES";
@@ -73,6 +74,7 @@ pub(in crate::supervise) fn enter(
     let mut record = record_of(container);
     let mut container = container.clone();
     let named = by_its_true_name(&mut container);
+    let events = show_events(&mut container, &variables);
     let decided = match decide(&container, bare, variables) {
         Ok(decided) => decided,
         Err(why) => {
@@ -86,7 +88,12 @@ pub(in crate::supervise) fn enter(
     record.identity = identity;
     record.words = argv.get(1..).unwrap_or_default().to_vec();
     let link = named.map(|named| format!("{}:{named}", container.workdir));
+    let events = events.map(|dir| format!("{dir}:{dir}"));
     let told = |reason: Reason| match &link {
+        _ if events.as_ref().is_some_and(|events| reason.flag.ends_with(events)) => FlagReason {
+            flag: reason.flag,
+            why: "where the program may tell how far it is (DLRUN_EVENTS)".to_owned(),
+        },
         Some(link) if reason.flag.ends_with(link) => FlagReason {
             flag: reason.flag,
             why: "the working directory by its name in the job file".to_owned(),
@@ -142,6 +149,15 @@ fn by_its_true_name(container: &mut Container) -> Option<String> {
     }
     container.binds.push(Bind { source: here, target: named.clone(), read_only: false });
     Some(named)
+}
+
+/// Has the directory of the run's events seen in the container, under its own name: a file that is bound alone stays
+/// seen when another takes its place. A rank on another node than the file's sees none. Returns the directory.
+fn show_events(container: &mut Container, variables: &BTreeMap<String, String>) -> Option<String> {
+    let dir = Path::new(variables.get(events::VARIABLE)?).parent()?;
+    let name = dir.to_str().filter(|_| dir.is_absolute() && dir.is_dir())?.to_owned();
+    container.binds.push(Bind { source: name.clone(), target: name.clone(), read_only: false });
+    Some(name)
 }
 
 struct Decided {

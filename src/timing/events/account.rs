@@ -3,9 +3,10 @@
 //! Numbers tell epochs apart, and times a resumed training from several ranks that say the same: an epoch with a number
 //! that is over already is another training's where it began after the last one ended, else another rank's.
 
-use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput};
+use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput, TimeSource};
 
 use super::line::{Line, Phase};
+use crate::timing::step_times::Histogram;
 
 /// How far two times of one moment may lie apart, in milliseconds: the watcher looks at the file every 20 ms.
 const TOLERANCE_MS: u64 = 50;
@@ -46,6 +47,7 @@ pub(super) struct Account {
     spans: Vec<Span>,
     /// When evaluation and checkpoint began, where they run.
     running: [Option<u64>; 2],
+    step_times: Histogram,
     has_spoken: bool,
 }
 
@@ -124,6 +126,15 @@ impl Account {
             }
         }
         let epoch = line.epoch.or(self.open.as_ref().map(|open| open.epoch));
+        let before = self.progress.last_step.filter(|last| last.epoch == epoch).and_then(|last| last.step);
+        // The first epoch is left out, without epochs the first step; a mean of several steps counts for each of them.
+        let is_warm = if epoch.is_some() { self.progress.epochs_completed > 0 } else { before.is_some() };
+        if let Some(seconds) = line.step_seconds.filter(|_| is_warm) {
+            // In an epoch the first line speaks of all steps so far.
+            let since = before.or(epoch.map(|_| 0));
+            let steps = line.step.zip(since).map(|(now, since)| now.saturating_sub(since));
+            self.step_times.add(seconds, steps.unwrap_or(1).max(1));
+        }
         self.progress.last_step = Some(StepMark { epoch, step: line.step, of: line.of });
         if let Some(open) = &mut self.open {
             put_metrics(&mut open.said, line, true);
@@ -251,7 +262,8 @@ impl Account {
         if !self.has_spoken {
             return heard;
         }
-        let own = self.progress.clone();
+        let mut own = self.progress.clone();
+        own.step_times = self.step_times.summary(TimeSource::Event);
         if own.epochs_completed == 0 && heard.epochs_completed > 0 {
             return self.beside(own, heard);
         }
@@ -508,12 +520,17 @@ mod tests {
         let progress = told(&[
             (1.0, r#"{"epoch":1,"step":50,"of":100,"step_seconds":0.02,"loss":0.9}"#),
             (2.0, r#"{"epoch":1,"step":100,"of":100,"step_seconds":0.03,"loss":0.8}"#),
-            (3.0, r#"{"epoch":2,"step":50,"of":100,"throughput":500}"#),
+            (3.0, r#"{"epoch":2,"step":50,"of":100,"throughput":500,"step_seconds":0.03}"#),
+            (3.5, r#"{"epoch":2,"step":90,"of":100,"step_seconds":0.05}"#),
         ]);
         assert_eq!(numbers(&progress), [1]);
         assert_eq!((progress.epochs[0].seconds(), progress.epochs[0].metrics["loss"]), (None, 0.8));
-        assert_eq!(progress.last_step, Some(StepMark { epoch: Some(2), step: Some(50), of: Some(100) }));
-        assert_eq!((progress.step_seconds, progress.steps_per_epoch), (Some(0.03), Some(100)));
+        assert_eq!(progress.last_step, Some(StepMark { epoch: Some(2), step: Some(90), of: Some(100) }));
+        assert_eq!((progress.step_seconds, progress.steps_per_epoch), (Some(0.05), Some(100)));
+        let times = progress.step_times.expect("steps of the second epoch");
+        assert_eq!((times.source, times.steps), (TimeSource::Event, 90));
+        let is_near = |seconds: f64, expected: f64| (seconds / expected - 1.0).abs() < 0.02;
+        assert!(is_near(times.median_seconds, 0.03) && is_near(times.p95_seconds, 0.05), "{times:?}");
         assert_eq!(
             progress.throughput.map(|rate| (rate.value, rate.unit)),
             Some((500.0, "samples/s".into()))

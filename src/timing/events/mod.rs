@@ -34,7 +34,7 @@ impl EventLog {
     /// there before anybody looked.
     pub fn feed(&mut self, mut bytes: &[u8], at_ms: Option<u64>) {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
-            let (piece, rest) = (&bytes[..end], &bytes[end + 1..]);
+            let (piece, rest) = (self.without_hole(&bytes[..end]), &bytes[end + 1..]);
             if self.held.is_empty() && !self.is_skipping && piece.len() <= MAX_LINE {
                 self.take(piece, at_ms);
             } else {
@@ -43,7 +43,15 @@ impl EventLog {
             }
             bytes = rest;
         }
+        let bytes = self.without_hole(bytes);
         self.hold(bytes);
+    }
+
+    /// A writer without `O_APPEND` leaves a hole where the file was emptied: NUL bytes before a line.
+    fn without_hole<'a>(&self, piece: &'a [u8]) -> &'a [u8] {
+        let begins = self.held.is_empty() && !self.is_skipping;
+        let from = if begins { piece.iter().position(|byte| *byte != 0).unwrap_or(piece.len()) } else { 0 };
+        &piece[from..]
     }
 
     /// Takes a last line without line end as whole: nobody writes any more.
@@ -97,11 +105,11 @@ impl EventLog {
 
     fn take(&mut self, line: &[u8], at_ms: Option<u64>) {
         self.lines += 1;
-        // A writer without O_APPEND leaves a hole where the file was emptied: NUL bytes.
-        let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0;
-        let Some(from) = line.iter().position(|byte| !is_space(byte)) else { return };
-        let to = line.iter().rposition(|byte| !is_space(byte)).unwrap_or(from);
-        match Line::read(&line[from..=to]) {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return;
+        }
+        match Line::read(line) {
             Ok(line) => self.account.take(line, at_ms),
             Err(why) => self.refuse(&why),
         }
