@@ -62,6 +62,36 @@ fn sif_and_sandbox_run_with_the_nodes_flags_and_are_recorded() {
     }
 }
 
+/// The file of events is seen in the container, by the same name, also where the container is kept apart from the node.
+#[test]
+#[ignore = "needs Apptainer: run tests/run"]
+fn events_come_out_of_the_container() {
+    let user = listed();
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/dlrun_events.py");
+    user.write("dlrun_events.py", &fs::read_to_string(module).expect("it is there"));
+    let program = "from dlrun_events import epochs, log\nfor n in epochs(2): print('epoch', n)\nlog(epoch=3, seconds=1.5)";
+    for more in ["", "cleanenv = true\noptions = [\"--contain\"]"] {
+        for image in [base_sif(), base_sandbox()] {
+            let (output, code, shown) = ran(&user, &argv(&["python3", "-c", program]), &image, more);
+            assert_eq!(code, 0, "{output}");
+            let progress = &shown["nodes"][0]["progress"];
+            assert_eq!(
+                (&progress["recogniser"], &progress["epochs_completed"]),
+                (&json!("events"), &json!(3))
+            );
+            assert_eq!(progress["epochs"][2]["printed_seconds"], 1.5, "{progress}");
+            let flags = shown["nodes"][0]["container"]["flags"].as_array().expect("flags").clone();
+            let why = "where the program may tell how far it is (DLRUN_EVENTS)";
+            assert!(flags.iter().any(|flag| flag["why"] == why), "{flags:?}");
+            let storage = &shown["nodes"][0]["conditions"]["storage"];
+            assert!(
+                storage.as_array().is_some_and(|list| list.iter().any(|it| it["of"] == "image")),
+                "{storage}"
+            );
+        }
+    }
+}
+
 /// `$PWD` with a link in it leads the runtime astray: it would start the command in the home directory.
 #[test]
 #[ignore = "needs Apptainer: run tests/run"]
