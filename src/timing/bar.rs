@@ -10,7 +10,11 @@
 //! The form is that of `tqdm.format_meter` (tqdm/std.py, 4.x) and of the copies of it in Lightning's and Ultralytics' own
 //! bars.
 
+use super::event::{Facts, Rate};
 use super::scan;
+
+/// Longest line of which the beginnings of bars are looked for one by one.
+const BARS_IN_A_LINE: usize = 64;
 
 /// What a bar says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -40,8 +44,65 @@ impl Bar<'_> {
     }
 }
 
+impl<'a> Bar<'a> {
+    /// Its pace, as steps per second or as seconds per step.
+    pub(super) fn pace(&self) -> Facts<'a> {
+        let throughput = self.per_second.and_then(|(value, unit)| {
+            let unit = match unit.trim().to_ascii_lowercase().as_str() {
+                "it" | "its" | "iter" | "iters" => "it/s",
+                "step" | "steps" | "batch" | "batches" | "ba" => "steps/s",
+                "sample" | "samples" | "example" | "examples" | "img" | "imgs" | "image" | "images"
+                | "seq" | "ex" => "samples/s",
+                "token" | "tokens" | "tok" => "tokens/s",
+                "frame" | "frames" => "frames/s",
+                "word" | "words" => "words/s",
+                _ => return None,
+            };
+            Rate::of_run(value, unit)
+        });
+        Facts { step_seconds: self.step_seconds, throughput, one_pace: true, metrics: Vec::new() }
+    }
+
+    /// Its pace, and the figures behind it.
+    pub(super) fn facts(&self) -> Facts<'a> {
+        let mut facts = self.pace();
+        postfix(self.postfix, &mut facts);
+        facts
+    }
+}
+
+/// Reads `loss=0.0671, v_num=13`, `loss: 0.5 acc: 0.9` or `{'loss': 0.5}` as metrics.
+pub(super) fn postfix<'a>(text: &'a str, facts: &mut Facts<'a>) {
+    let mut numbers = scan::Numbers::of(text);
+    while let Some((between, value, from)) = numbers.next_number() {
+        let behind = scan::number(from).map_or("", |(_, rest)| rest);
+        // Names of versions, as of runs, begin with a digit: `v_num=2f4k`.
+        if behind.starts_with(scan::is_word) {
+            continue;
+        }
+        let plain = between.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '(' | '\'' | '"'));
+        let named = plain
+            .strip_suffix("tensor")
+            .or_else(|| plain.strip_suffix("float64"))
+            .map_or(plain, |plain| plain.trim_end_matches(|c: char| scan::is_word(c) || c == '.'));
+        let name = scan::name(named);
+        if named.ends_with(['=', ':', '\'', '"'])
+            && !matches!(name, "v_num" | "device")
+            && let Some(name) = scan::metric_name(name)
+        {
+            facts.metrics.push((name, value));
+        }
+    }
+}
+
 /// Reads the bar of a line; `None` where there is none.
 pub(super) fn read(text: &str) -> Option<Bar<'_>> {
+    let text = last(text);
+    bracketed(text).or_else(|| ruled(text))
+}
+
+/// Reads a bar whose times and rate stand in brackets.
+fn bracketed(text: &str) -> Option<Bar<'_>> {
     let open = text.rfind('[').filter(|at| clocks(&text[at + 1..]).is_some()).or_else(|| {
         // A postfix may hold brackets of its own.
         text.match_indices('[').map(|(at, _)| at).find(|at| clocks(&text[at + 1..]).is_some())
@@ -58,6 +119,42 @@ pub(super) fn read(text: &str) -> Option<Bar<'_>> {
         bar.postfix = rest[..end].trim();
     }
     Some(bar)
+}
+
+/// Reads a bar of Ultralytics since 8.3.200: `640: 25% ━━━───────── 2/8 1.5it/s 1.2s<4.1s`.
+fn ruled(text: &str) -> Option<Bar<'_>> {
+    const RULE: [char; 4] = ['━', '╸', '─', ' '];
+    let (before, rest) = text.split_once("% ").filter(|(_, rest)| rest.starts_with(RULE))?;
+    let label = before.trim_end_matches(|c: char| c.is_ascii_digit());
+    let (step, of, rest) = scan::counted(rest.trim_start_matches(RULE))?;
+    let mut bar = Bar { label: label.trim_end().trim_end_matches(':'), step, of, ..Bar::default() };
+    for word in rest.split_ascii_whitespace() {
+        let (elapsed, remaining) = word.split_once('<').unwrap_or((word, ""));
+        if bar.take_rate(word) {
+            continue;
+        }
+        bar.elapsed = Some(short_time(elapsed)?);
+        bar.remaining = short_time(remaining);
+    }
+    of.map(|_| bar)
+}
+
+/// Seconds of `5.2s` or `1:02`.
+fn short_time(text: &str) -> Option<f64> {
+    let (seconds, rest) = scan::duration(text).or_else(|| scan::clock(text))?;
+    rest.is_empty().then_some(seconds)
+}
+
+/// The last bar of a text that has several, with what stands right before it: where carriage returns got lost, the
+/// states of a bar stand one behind the other.
+fn last(text: &str) -> &str {
+    let mut begin = 0;
+    for (at, _) in text.match_indices("%|").skip(1).take(BARS_IN_A_LINE) {
+        if let Some(end) = text[begin..at].rfind(']') {
+            begin += end + 1;
+        }
+    }
+    &text[begin..]
 }
 
 impl<'a> Bar<'a> {
@@ -105,7 +202,7 @@ fn clocks(text: &str) -> Option<(Option<f64>, Option<f64>, &str)> {
 }
 
 /// `1 day, 2:03:04`, `0:03:20` or `03:20`, or as rich draws them, `0:00:09`.
-fn clock(text: &str) -> Option<(f64, &str)> {
+pub(super) fn clock(text: &str) -> Option<(f64, &str)> {
     if let Some((days, rest)) = scan::unsigned(text)
         && let Some(rest) = rest.strip_prefix(" days, ").or_else(|| rest.strip_prefix(" day, "))
     {

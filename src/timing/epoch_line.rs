@@ -148,6 +148,24 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     (!facts.metrics.is_empty()).then_some(Event::Mention { epoch, epochs, facts })
 }
 
+/// The epoch whose beginning a line says.
+pub(super) fn header(text: &str) -> Option<(u64, Option<u64>)> {
+    match read_line(&Line { text, redrawn: false })? {
+        Event::EpochStart { epoch, epochs } => Some((epoch, epochs)),
+        _ => None,
+    }
+}
+
+/// The epoch that the label of a bar names: `Train Epoch 3/10`, `Epoch [3] loss 0.1`, `[3/10]`, `Train 3/10`.
+pub(super) fn numbered(label: &str) -> Option<(u64, Option<u64>)> {
+    if let Some((_, after)) = split_at_word(label) {
+        return epoch_number(after).map(|(epoch, epochs, _)| (epoch, epochs));
+    }
+    let bare = label.trim_start_matches(|c: char| c.is_alphabetic() || matches!(c, ' ' | '[' | '(' | ':'));
+    let (epoch, epochs, _) = scan::counted(bare)?;
+    epochs.map(|of| (epoch, Some(of)))
+}
+
 /// The text before and behind the word `epoch`.
 fn split_at_word(text: &str) -> Option<(&str, &str)> {
     let bytes = text.as_bytes();

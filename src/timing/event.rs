@@ -42,6 +42,9 @@ pub(super) struct Facts<'a> {
     pub(super) step_seconds: Option<f64>,
     /// A rate of training.
     pub(super) throughput: Option<Rate>,
+    /// True where the program prints either of the two, whichever is above 1, as bars do: the other one, printed
+    /// before, is out of date.
+    pub(super) one_pace: bool,
     /// Losses and metrics under the names in the output.
     pub(super) metrics: Vec<(Cow<'a, str>, f64)>,
 }
@@ -64,6 +67,10 @@ pub(super) enum Event<'a> {
     /// A step is done, in a line that names no epoch; `of` are the steps of the open epoch, else of the run. Without
     /// `step` only that number is known.
     Iteration { step: Option<u64>, of: Option<u64>, facts: Facts<'a> },
+    /// A step is done, counted over the whole run, whichever epoch is open.
+    RunStep { step: u64, of: Option<u64>, facts: Facts<'a> },
+    /// Figures from inside an epoch, which no line like it ends.
+    Within { epoch: u64, epochs: Option<u64>, facts: Facts<'a> },
     /// Figures of an epoch: either inside it or its summary, which only the lines after it tell.
     Mention { epoch: u64, epochs: Option<u64>, facts: Facts<'a> },
     /// An epoch is over; with the seconds that it took and its last step, where printed. Again for the same epoch: a
@@ -90,7 +97,12 @@ impl Event<'_> {
     pub(super) fn is_distinctive(&self) -> bool {
         matches!(
             self,
-            Self::Step { .. } | Self::EpochEnd { .. } | Self::Iteration { .. } | Self::EpochOver { .. }
+            Self::Step { .. }
+                | Self::EpochEnd { .. }
+                | Self::Iteration { .. }
+                | Self::EpochOver { .. }
+                | Self::RunStep { .. }
+                | Self::Within { .. }
         )
     }
 
@@ -117,8 +129,8 @@ impl Event<'_> {
         match self {
             Self::Announce { .. } => "announcement",
             Self::EpochStart { .. } => "epoch begins",
-            Self::Step { .. } | Self::Iteration { .. } => "step",
-            Self::Mention { .. } => "figures of an epoch",
+            Self::Step { .. } | Self::Iteration { .. } | Self::RunStep { .. } => "step",
+            Self::Mention { .. } | Self::Within { .. } => "figures of an epoch",
             Self::EpochEnd { .. } | Self::EpochOver { .. } => "epoch ends",
             Self::Validation { .. } => "validation",
             Self::Figures { .. } => "figures",

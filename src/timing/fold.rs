@@ -104,6 +104,19 @@ impl Fold {
                 self.step(epoch, step, of, &facts, at_ms);
             }
             Event::Iteration { step, of, facts } => self.iteration(step, of, &facts, at_ms),
+            Event::RunStep { step, of, facts } => {
+                self.note(&facts, true, at_ms);
+                self.time_step(None, step, &facts, at_ms);
+                self.progress.last_step = Some(StepMark { epoch: None, step: Some(step), of });
+            }
+            Event::Within { epoch, epochs, facts } => {
+                self.announce(epochs);
+                match self.reach(epoch, true, at_ms) {
+                    Standing::Stale => {}
+                    Standing::Ended => self.amend(&facts),
+                    Standing::Open => self.note(&facts, true, at_ms),
+                }
+            }
             Event::Mention { epoch, epochs, facts } => {
                 self.announce(epochs);
                 self.mention(epoch, &facts, at_ms);
@@ -171,9 +184,8 @@ impl Fold {
     }
 
     fn mention(&mut self, epoch: u64, facts: &Facts<'_>, at_ms: Option<u64>) {
-        // One line of an epoch, then one of the next: such lines are summaries, written when an epoch is over.
-        let alone =
-            |open: &Open| open.lines == 1 && !open.stepped && open.epoch.checked_add(1) == Some(epoch);
+        // One line of an epoch, then one of a later: such lines are summaries, written when an epoch is over.
+        let alone = |open: &Open| open.lines == 1 && !open.stepped && open.epoch < epoch;
         if self.open.as_ref().is_some_and(alone) {
             self.summaries = true;
             let line_ms = self.open.as_ref().and_then(|open| open.last_line_ms);
@@ -306,6 +318,10 @@ impl Fold {
     }
 
     fn note_rates(&mut self, facts: &Facts<'_>) {
+        if facts.one_pace && (facts.step_seconds.is_some() || facts.throughput.is_some()) {
+            self.progress.step_seconds = None;
+            self.progress.throughput = None;
+        }
         self.progress.step_seconds = facts.step_seconds.or(self.progress.step_seconds);
         if let Some(rate) = facts.throughput {
             self.progress.throughput =

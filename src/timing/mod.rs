@@ -10,9 +10,9 @@
 //! further one is a file and a line in `families`. Shared grammar is in `scan` (numbers, durations, rates), `bar` (tqdm) and
 //! `dict` (dictionaries as Python and JSON print them). With the user's own expression (`pattern`) only that reads.
 
-#[allow(dead_code)]
 mod bar;
 mod counter;
+mod detectron2;
 #[allow(dead_code)]
 mod dict;
 mod epoch_line;
@@ -22,15 +22,22 @@ mod events;
 mod families;
 mod fold;
 mod follower;
+mod hf_trainer;
 mod keras;
+mod keyed;
+mod lightning;
 mod lines;
 mod names;
+mod openmm;
 mod pattern;
 mod pytorch;
 mod scan;
 mod stamp;
 mod stated;
 mod step_times;
+mod timm;
+mod tqdm;
+mod yolo;
 
 pub use events::EventLog;
 pub use follower::{Evidence, Follower};

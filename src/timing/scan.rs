@@ -51,6 +51,12 @@ pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
+/// True where `text` holds `word`, which is in small letters, whichever letters `text` has.
+pub(super) fn holds(text: &str, word: &str) -> bool {
+    let (text, word) = (text.as_bytes(), word.as_bytes());
+    text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word))
+}
+
 /// True for what words consist of.
 pub(super) fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'

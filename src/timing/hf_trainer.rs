@@ -1,0 +1,281 @@
+//! The Trainer of Hugging Face Transformers, and the scripts with Accelerate that follow it.
+//!
+//! ```text
+//! ***** Running training *****
+//!   Num Epochs = 3
+//!   Total optimization steps = 1,500
+//! {'loss': 2.1, 'grad_norm': 0.9, 'learning_rate': 4.9e-05, 'epoch': 0.33}
+//! {'eval_loss': 2.108, 'eval_runtime': 17.0, 'eval_samples_per_second': 60.1, 'epoch': 1.0}
+//! {'train_runtime': 190.3, 'train_samples_per_second': 16.1, 'train_loss': 2.1, 'epoch': 3.0}
+//!  33%|███▎      | 500/1500 [01:02<02:03,  8.05it/s]                  over the whole run
+//! ***** train metrics *****
+//!   train_runtime            = 0:03:10.34
+//! epoch 0: {'accuracy': 0.84}                                         the scripts without the Trainer
+//! ```
+//!
+//! The forms are those of `trainer.py`, `trainer_callback.py` and `trainer_pt_utils.py` (3.x to 5.x) and of
+//! `examples/pytorch/*_no_trainer.py`. `epoch` is how many epochs are done, with a fraction: 1.0 is the end of the first.
+//! Where the last batches of an epoch fill no step, its end is printed as 0.99 or so.
+
+use super::bar::{self, Bar};
+use super::dict::{self, Value};
+use super::event::{Event, Facts, Line, Rate, Recogniser};
+use super::scan;
+
+/// How far below a whole number an epoch's end may be printed.
+const SHORT_OF: f64 = 0.05;
+
+/// Epochs that one line ends at most; beyond it the lines are of something else.
+const MAX_AT_ONCE: u64 = 1000;
+
+/// What was read of the training so far.
+#[derive(Debug, Default)]
+pub(super) struct HfTrainer {
+    /// True once the output was seen to be of this family.
+    known: bool,
+    /// True for the scripts without the Trainer, whose epochs count from 0.
+    scripted: bool,
+    /// Epochs that were over at the last line; `None` where the output does not begin with the training.
+    ended: Option<u64>,
+    /// Steps of the whole run.
+    steps: Option<u64>,
+    /// The bar before the output was known.
+    held: Option<(u64, Option<u64>, Option<f64>, Option<Rate>)>,
+    /// True where the training is over: what follows is an evaluation.
+    over: bool,
+    /// True in the table of a training's figures.
+    table: bool,
+}
+
+impl Recogniser for HfTrainer {
+    fn name(&self) -> &'static str {
+        "hf-trainer"
+    }
+
+    fn triggers(&self) -> &'static [&'static str] {
+        &[
+            "'epoch':",
+            "\"epoch\":",
+            "Running training",
+            "Num Epochs = ",
+            "Num epochs = ",
+            "otal optimization steps = ",
+            "train metrics *****",
+            "_runtime",
+            "epoch ",
+            "%|",
+        ]
+    }
+
+    fn wants_every_line(&self) -> bool {
+        self.table
+    }
+
+    fn counts_from_zero(&self) -> Option<bool> {
+        Some(self.scripted)
+    }
+
+    fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
+        let text = line.text.trim();
+        if self.table {
+            self.table = self.read_row(text, say);
+        }
+        if let Some(bar) = bar::read(text) {
+            self.read_bar(&bar, say);
+        }
+        if let Some(begin) = text.find('{')
+            && text.contains("poch")
+        {
+            return self.read_dict(&text[..begin], &text[begin..], say);
+        }
+        self.read_head(text, say);
+    }
+}
+
+impl HfTrainer {
+    /// Reads the lines before the training and the head of the table behind it.
+    fn read_head<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
+        if text.ends_with("***** Running training *****") {
+            *self = Self { known: true, ended: Some(0), ..Self::default() };
+        } else if text.ends_with("***** train metrics *****") {
+            (self.known, self.table) = (true, true);
+        } else if let Some((_, number)) =
+            text.split_once("Num Epochs = ").or_else(|| text.split_once("Num epochs = "))
+        {
+            let epochs = grouped(number);
+            self.known |= epochs.is_some();
+            say(Event::Announce { epochs, steps: None });
+        } else if let Some((_, number)) = text.split_once("otal optimization steps = ") {
+            self.known = true;
+            self.steps = grouped(number).or(self.steps);
+        } else if let Some(rest) = text.split_once("epoch ").map(|(_, rest)| rest).filter(|_| self.known) {
+            self.read_script(rest, say);
+        }
+    }
+
+    /// `0: perplexity: 12.3 eval_loss: 2.5`.
+    fn read_script<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
+        let Some((epoch, rest)) = scan::unsigned(text) else { return };
+        let Some(rest) = rest.strip_prefix(": ") else { return };
+        let mut facts = Facts::default();
+        bar::postfix(rest, &mut facts);
+        if facts.metrics.is_empty() {
+            return;
+        }
+        self.scripted = true;
+        say(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts });
+    }
+
+    fn read_dict<'a>(&mut self, before: &'a str, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
+        let pairs = dict::read(text);
+        if let Some(rest) = before.trim_end().strip_suffix(':')
+            && let Some((_, number)) = rest.rsplit_once("epoch ")
+            && let Some((epoch, "")) = scan::unsigned(number)
+            && !pairs.is_empty()
+        {
+            (self.known, self.scripted) = (true, true);
+            let facts = Facts { metrics: metrics(&pairs), ..Facts::default() };
+            return say(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts });
+        }
+        let number = |key| dict::get(&pairs, key).and_then(Value::number);
+        let epoch = number("epoch").filter(|epoch| (0.0..1e9).contains(epoch));
+        let whole = number("train_runtime");
+        let evaluated = pairs.iter().any(|(key, _)| key.starts_with("eval_"));
+        let logged =
+            (number("loss").is_some() || number("learning_rate").is_some()) && text.starts_with("{'");
+        let Some(epoch) = epoch.filter(|_| whole.is_some() || evaluated || logged) else { return };
+        self.know(say);
+        let mut facts = Facts { metrics: metrics(&pairs), ..Facts::default() };
+        if let Some(rate) = number("train_samples_per_second") {
+            facts.throughput = Rate::of_run(rate, "samples/s");
+        }
+        let done = self.read_epoch(epoch, evaluated || whole.is_some(), say);
+        if whole.is_some() {
+            self.over = true;
+            say(Event::RunEnd { seconds: whole, facts });
+        } else if epoch > as_number(done) || done == 0 {
+            say(Event::Within { epoch: done + 1, epochs: None, facts });
+        } else {
+            say(Event::EpochEnd { epoch: done, epochs: None, seconds: None, step: None, facts });
+        }
+    }
+
+    /// Ends the epochs that are over at `epoch`, and returns how many that are; `certain` where the end of one may be
+    /// printed as a little less.
+    fn read_epoch<'a>(&mut self, epoch: f64, certain: bool, say: &mut dyn FnMut(Event<'a>)) -> u64 {
+        let mut done = finished(epoch, certain);
+        // An evaluation at 0.98 was the end of an epoch; so is what follows at 0.98.
+        if let Some(ended) =
+            self.ended.filter(|ended| done < *ended && epoch + 2.0 * SHORT_OF >= as_number(*ended))
+        {
+            done = ended;
+        }
+        let first = match self.ended.filter(|ended| *ended <= done) {
+            Some(ended) => ended + 1,
+            // An output, or another training, that does not begin with its first epoch.
+            None if epoch > as_number(done) => done + 1,
+            None => done.max(1),
+        };
+        if done.saturating_sub(first) <= MAX_AT_ONCE {
+            for epoch in first..=done {
+                let facts = Facts::default();
+                say(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts });
+            }
+        }
+        self.ended = Some(done);
+        done
+    }
+
+    /// Says what was held back until the output was known.
+    fn know<'a>(&mut self, say: &mut dyn FnMut(Event<'a>)) {
+        self.known = true;
+        if let Some((step, of, step_seconds, throughput)) = self.held.take() {
+            let facts = Facts { step_seconds, throughput, one_pace: true, metrics: Vec::new() };
+            say(Event::RunStep { step, of, facts });
+        }
+    }
+
+    /// Reads the bar over the whole run; those of evaluations are shorter.
+    fn read_bar<'a>(&mut self, bar: &Bar<'_>, say: &mut dyn FnMut(Event<'a>)) {
+        if !bar.label.is_empty() && !scan::holds(bar.label, "train") || self.over {
+            return;
+        }
+        let Some(of) = bar.of.filter(|of| self.steps.is_none_or(|steps| *of >= steps)) else { return };
+        self.steps = Some(of);
+        let pace = bar.pace();
+        self.held = Some((bar.step, bar.of, pace.step_seconds, pace.throughput));
+        if self.known {
+            self.know(say);
+        }
+    }
+
+    /// Reads a row of the table, `train_loss = 2.1`; false where it is none.
+    fn read_row<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) -> bool {
+        let Some((key, value)) = text.split_once('=') else { return false };
+        let (key, value) = (key.trim(), value.trim());
+        let mut facts = Facts::default();
+        let number = scan::number(value).filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value);
+        match (key, number) {
+            ("train_runtime", _) => {
+                let seconds = scan::clock(value).map(|(seconds, _)| seconds);
+                // The dictionary before has it with more digits.
+                if !self.over {
+                    say(Event::RunEnd { seconds, facts });
+                }
+            }
+            ("epoch", Some(epoch)) if !self.over && (0.0..1e9).contains(&epoch) => {
+                self.read_epoch(epoch, true, say);
+            }
+            ("train_samples_per_second", Some(rate)) if !self.over => {
+                facts.throughput = Rate::of_run(rate, "samples/s");
+                say(Event::Figures { facts });
+            }
+            ("train_loss", Some(loss)) if !self.over => {
+                facts.metrics.push((key.into(), loss));
+                say(Event::Figures { facts });
+            }
+            _ => {}
+        }
+        true
+    }
+}
+
+/// Epochs that are over at `epoch`.
+fn finished(epoch: f64, certain: bool) -> u64 {
+    let whole = if certain { (epoch + SHORT_OF).floor().max(epoch.floor()) } else { epoch.floor() };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the caller tests the range")]
+    let whole = whole as u64;
+    whole
+}
+
+/// `done` as a number of epochs with a fraction.
+fn as_number(done: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "counts of epochs are small")]
+    let done = done as f64;
+    done
+}
+
+/// `1,500` as 1500.
+fn grouped(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(text.len());
+    let mut number: u64 = 0;
+    let mut digits = text[..end].bytes().filter(u8::is_ascii_digit).peekable();
+    digits.peek()?;
+    for digit in digits {
+        number = number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+    }
+    Some(number)
+}
+
+/// The losses and metrics of a dictionary.
+fn metrics<'a>(pairs: &[(&'a str, Value<'a>)]) -> Vec<(std::borrow::Cow<'a, str>, f64)> {
+    let no_metric = |key: &str| {
+        key == "epoch"
+            || key == "step"
+            || key == "total_flos"
+            || key.ends_with("_runtime")
+            || key.contains("per_second")
+    };
+    let figures = pairs.iter().filter(|(key, _)| !no_metric(key));
+    figures.filter_map(|(key, value)| Some((scan::metric_name(key)?, value.number()?))).collect()
+}

@@ -1,0 +1,125 @@
+//! timm's `train.py`.
+//!
+//! ```text
+//! Scheduled epochs: 310
+//! Train: 0 [   0/1251 (  0%)]  Loss: 6.96 (6.96)  Time: 3.59s, 285.05/s  (3.59s, 285.05/s)  LR: 1.0e-06  Data: 1.4 (1.4)
+//! Test: [  48/48]  Time: 0.041 (0.064)  Loss:  0.5951 (0.5882)  Acc@1: 81.2500 (87.5000)  Acc@5: 100.0000 (99.3750)
+//! *** Best metric: 79.24 (epoch 297)
+//! ```
+//!
+//! The forms are those of `train_one_epoch` and `validate` in `train.py` (0.3 to 1.0). Steps and epochs count from 0; what
+//! stands in parentheses is the mean of the epoch so far, and the rate is that of all processes.
+
+use super::event::{Event, Facts, Line, Rate, Recogniser};
+use super::scan::{self, Numbers};
+
+/// How far in a line, in bytes, `Train: ` may begin: a logger's prefix may come before.
+const MAX_PREFIX: usize = 100;
+
+/// The recogniser.
+#[derive(Debug, Default)]
+pub(super) struct Timm;
+
+impl Recogniser for Timm {
+    fn name(&self) -> &'static str {
+        "timm"
+    }
+
+    fn triggers(&self) -> &'static [&'static str] {
+        &["Train: ", "Scheduled epochs: ", "Test: [", "Test (EMA): [", "*** Best metric: "]
+    }
+
+    fn counts_from_zero(&self) -> Option<bool> {
+        Some(true)
+    }
+
+    fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
+        if let Some(event) = read_line(line.text) {
+            say(event);
+        }
+    }
+}
+
+fn read_line(text: &str) -> Option<Event<'_>> {
+    let head = text.get(..text.floor_char_boundary(MAX_PREFIX))?;
+    if let Some(at) = head.find("Train: ") {
+        return read_step(&text[at + "Train: ".len()..]);
+    }
+    if let Some((_, rest)) = head.split_once("Scheduled epochs: ") {
+        return Some(Event::Announce { epochs: Some(scan::unsigned(rest)?.0), steps: None });
+    }
+    if head.contains("Test: [") || head.contains("Test (EMA): [") {
+        let mut facts = Facts::default();
+        // Of the pairs of a value and its mean the mean is the figure of the evaluation.
+        columns(text, &mut facts);
+        facts.metrics.clear();
+        facts.step_seconds = None;
+        facts.throughput = None;
+        return Some(Event::Validation { facts });
+    }
+    head.contains("*** Best metric: ").then(|| Event::Validation { facts: Facts::default() })
+}
+
+/// What follows `Train: `.
+fn read_step(text: &str) -> Option<Event<'_>> {
+    let (epoch, rest) = scan::unsigned(text.trim_start())?;
+    let (step, of, rest) = scan::counted(rest.trim_start().strip_prefix('[')?)?;
+    let of = of?;
+    let (_, rest) = rest.split_once(']')?;
+    let mut facts = Facts::default();
+    columns(rest, &mut facts);
+    Some(if step + 1 >= of {
+        Event::EpochEnd { epoch, epochs: None, seconds: None, step: Some((step, of)), facts }
+    } else {
+        Event::Step { epoch, epochs: None, step, of: Some(of), facts }
+    })
+}
+
+/// `Loss: 1.336 (4.00)  Time: 0.934s,    8.57/s  (0.218s,   36.68/s)  LR: 5.000e-04`.
+fn columns<'a>(text: &'a str, facts: &mut Facts<'a>) {
+    let mut numbers = Numbers::of(text);
+    let mut column = "";
+    while let Some((between, value, from)) = numbers.next_number() {
+        let name = scan::name(between);
+        let (_, behind) = scan::number(from).unwrap_or((value, ""));
+        if !name.is_empty() && between.trim_end().ends_with(':') {
+            column = name;
+            if !matches!(name, "Time" | "Data" | "LR")
+                && let Some(name) = scan::metric_name(name)
+            {
+                facts.metrics.push((name, value));
+            }
+        }
+        if column != "Time" {
+            continue;
+        }
+        if behind.starts_with("/s") {
+            facts.throughput = Rate::of_run(value, "samples/s").or(facts.throughput);
+        } else if behind.starts_with(['s', ' ', ')']) {
+            facts.step_seconds = Some(value);
+        }
+        numbers.skip_to(behind.trim_start_matches(['/', 's']));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_is_the_time_and_the_value_the_loss() {
+        let text = "Train: 0 [  32/33 (100%)]  Loss: 1.336 (4.00)  Time: 0.934s,    8.57/s  (0.218s,   36.68/s)  LR: 5.000e-04  Data: 0.000 (0.014)";
+        let Some(Event::EpochEnd { epoch: 0, step: Some((32, 33)), facts, .. }) = read_line(text) else {
+            panic!("{:?}", read_line(text))
+        };
+        assert_eq!(facts.metrics, [("Loss".into(), 1.336)]);
+        assert_eq!((facts.step_seconds, facts.throughput), (Some(0.218), Rate::of_run(36.68, "samples/s")));
+    }
+
+    #[test]
+    fn other_lines_are_left_alone() {
+        for text in ["Train: loss 3", "Train: 3", "Train: 3 [4]", "Scheduled epochs: many", "Train: 3 [4/"] {
+            assert_eq!(read_line(text), None, "{text}");
+        }
+    }
+}

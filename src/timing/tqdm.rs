@@ -1,0 +1,270 @@
+//! Bars of tqdm that no framework draws: around the loader of an own training loop, around its epochs, or both.
+//!
+//! ```text
+//!  12%|█▎        | 1/8 [01:53<13:12, 113.21s/it]
+//! Epoch 3/10: 100%|██████████| 469/469 [00:12<00:00, 38.21it/s, loss=0.12]
+//! Epoch:  33%|███▎      | 1/3 [01:00<02:00, 60.10s/it]       around bars of steps
+//! ```
+//!
+//! Many bars have nothing to do with training: their labels or their units tell. One that is full ends an epoch, of which
+//! the time so far is the duration; the number of the epoch is in the label or in a line before, if anywhere.
+
+use super::bar::{self, Bar};
+use super::epoch_line;
+use super::event::{Event, Line, Recogniser, Weight};
+use super::scan;
+
+/// Parts of labels of work that is no training.
+const OTHER_WORK: [&str; 43] = [
+    "load",
+    "map",
+    "token",
+    "filter",
+    "generating",
+    "extract",
+    "process",
+    "casting",
+    "resolv",
+    "fetch",
+    "sav",
+    "cach",
+    "creat",
+    "convert",
+    "sampling",
+    "predict",
+    "infer",
+    "decod",
+    "build",
+    "read",
+    "pars",
+    "scan",
+    ".json",
+    ".safetensors",
+    ".bin",
+    ".txt",
+    ".pt",
+    "files",
+    "collect",
+    "comput",
+    "encod",
+    "flatten",
+    "group",
+    "pushing",
+    "quantiz",
+    "render",
+    "denois",
+    "captur",
+    "calibr",
+    "precomp",
+    "embed",
+    "search",
+    "index",
+];
+
+/// Parts of labels of bars of an evaluation.
+const EVALUATIONS: [&str; 4] = ["val", "eval", "test", "dev"];
+
+/// What a label says of its bar.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Subject {
+    /// A step of the epoch.
+    Epoch(u64, Option<u64>),
+    /// The bar counts epochs.
+    Epochs,
+    /// Training, or nothing at all.
+    Training,
+    Evaluation,
+    Other,
+}
+
+/// The recogniser.
+#[derive(Debug, Default)]
+pub(super) struct Tqdm {
+    /// The epoch of which a line between the bars spoke, and whether a bar of it was full.
+    header: Option<(u64, Option<u64>)>,
+    header_done: bool,
+    /// The bar of steps that is drawn.
+    drawn: Option<Drawn>,
+    /// Whether a bar was ever seen that was not full.
+    partial: bool,
+    /// Epochs done by the bar that counts them, and its time then.
+    outer: Option<(u64, Option<f64>)>,
+    /// How long the last full bar of steps took.
+    inner_seconds: Option<f64>,
+}
+
+/// The last state of a bar.
+#[derive(Debug, Clone, Copy)]
+struct Drawn {
+    epoch: Option<u64>,
+    step: u64,
+    of: Option<u64>,
+    elapsed: f64,
+}
+
+impl Recogniser for Tqdm {
+    fn name(&self) -> &'static str {
+        "tqdm"
+    }
+
+    fn weight(&self) -> Weight {
+        Weight::Bare
+    }
+
+    fn triggers(&self) -> &'static [&'static str] {
+        &["%|", "it/s", "s/it", "poch"]
+    }
+
+    fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
+        match bar::read(line.text) {
+            Some(bar) => self.read_bar(&bar, say),
+            None => self.read_header(line.text),
+        }
+    }
+}
+
+impl Tqdm {
+    /// A line between the bars may name the epoch that begins.
+    fn read_header(&mut self, text: &str) {
+        if let Some((epoch, epochs)) = epoch_line::header(text) {
+            (self.header, self.header_done) = (Some((epoch, epochs)), false);
+        }
+    }
+
+    fn read_bar<'a>(&mut self, bar: &Bar<'a>, say: &mut dyn FnMut(Event<'a>)) {
+        if bar
+            .per_second
+            .is_some_and(|(_, unit)| matches!(unit.trim(), "B" | "iB" | "kB" | "MB" | "KB" | "GB"))
+        {
+            return;
+        }
+        match subject(bar.label) {
+            Subject::Other => {}
+            Subject::Evaluation => say(Event::Validation { facts: super::event::Facts::default() }),
+            Subject::Epochs => self.read_outer(bar, say),
+            Subject::Epoch(epoch, epochs) => self.read_steps(bar, Some((epoch, epochs)), say),
+            Subject::Training if self.header_done && !self.is_same(bar) => {}
+            Subject::Training => self.read_steps(bar, self.header, say),
+        }
+    }
+
+    /// True where `bar` is the one drawn last, a little further.
+    fn is_same(&self, bar: &Bar<'_>) -> bool {
+        self.drawn.is_some_and(|drawn| {
+            let anew = bar.step < drawn.step
+                && (bar.step <= drawn.step / 2 || bar.elapsed.unwrap_or_default() + 1.0 < drawn.elapsed);
+            let again = !self.partial && bar.is_full() && drawn.of == Some(drawn.step);
+            drawn.of == bar.of && !anew && !again
+        })
+    }
+
+    fn read_steps<'a>(
+        &mut self,
+        bar: &Bar<'a>,
+        epoch: Option<(u64, Option<u64>)>,
+        say: &mut dyn FnMut(Event<'a>),
+    ) {
+        let number = epoch.map(|(epoch, _)| epoch);
+        let same = self.is_same(bar) && self.drawn.is_some_and(|drawn| drawn.epoch == number);
+        let was_full = self.drawn.is_some_and(|drawn| drawn.of == Some(drawn.step) && drawn.epoch == number);
+        // A shorter bar between those of the training is an evaluation's; an old label stays until the next epoch's comes.
+        let shorter =
+            self.drawn.is_some_and(|drawn| drawn.of.zip(bar.of).is_some_and(|(long, short)| short < long));
+        if !same && (number.is_none() && shorter || number.is_some() && was_full) {
+            return;
+        }
+        self.partial |= !bar.is_full() && bar.step > 0;
+        self.drawn = Some(Drawn {
+            epoch: number,
+            step: bar.step,
+            of: bar.of,
+            elapsed: bar.elapsed.unwrap_or_default(),
+        });
+        let facts = bar.facts();
+        if same && was_full && number.is_none() {
+            say(Event::Figures { facts });
+            return;
+        }
+        let full = bar.of.filter(|_| bar.is_full());
+        if full.is_some() {
+            self.inner_seconds = bar.elapsed;
+            self.header_done = self.header.is_some();
+        }
+        let nested = self.outer.is_some();
+        match (epoch, full) {
+            (Some((epoch, epochs)), Some(of)) => {
+                say(Event::EpochEnd {
+                    epoch,
+                    epochs,
+                    seconds: bar.elapsed,
+                    step: Some((bar.step, of)),
+                    facts,
+                });
+            }
+            (Some((epoch, epochs)), None) => {
+                say(Event::Step { epoch, epochs, step: bar.step, of: bar.of, facts });
+            }
+            (None, Some(of)) if !nested => {
+                say(Event::EpochOver { seconds: bar.elapsed, step: Some((bar.step, of)), facts });
+            }
+            (None, _) => {
+                if bar.of.is_some() {
+                    say(Event::Announce { epochs: None, steps: bar.of });
+                }
+                say(Event::Iteration { step: Some(bar.step), of: bar.of, facts });
+            }
+        }
+    }
+
+    /// A bar around the epochs: its time is that of all so far.
+    fn read_outer<'a>(&mut self, bar: &Bar<'a>, say: &mut dyn FnMut(Event<'a>)) {
+        let (done, since) = match self.outer {
+            Some((done, since)) if done <= bar.step => (done, since),
+            // An output that does not begin with the first epoch.
+            _ if bar.step > 1 => (bar.step, bar.elapsed),
+            _ => (0, Some(0.0)),
+        };
+        self.outer = Some((bar.step, if bar.step > done { bar.elapsed } else { since }));
+        say(Event::Announce { epochs: bar.of, steps: None });
+        let mut facts = super::event::Facts::default();
+        bar::postfix(bar.postfix, &mut facts);
+        if bar.step == done {
+            say(Event::Figures { facts });
+            return;
+        }
+        let each = bar.step - done;
+        let between = since.zip(bar.elapsed).map(|(from, to)| to - from).filter(|_| each == 1);
+        let seconds = self.inner_seconds.take().filter(|_| each == 1).or(between);
+        // A bar may be drawn seldom; more would be another thing than epochs.
+        for _ in 1..each.min(1000) {
+            say(Event::EpochOver { seconds: None, step: None, facts: super::event::Facts::default() });
+        }
+        say(Event::EpochOver { seconds, step: None, facts });
+    }
+}
+
+/// What a label says.
+pub(super) fn subject(label: &str) -> Subject {
+    let label = label.trim().trim_end_matches(|c: char| c.is_whitespace() || c == ':');
+    if label.is_empty() {
+        return Subject::Training;
+    }
+    let any = |words: &[&str]| words.iter().any(|word| scan::holds(label, word));
+    let evaluated = any(&EVALUATIONS);
+    let first = EVALUATIONS
+        .iter()
+        .any(|word| label.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)));
+    if first || evaluated && !any(&["train", "loss"]) {
+        return Subject::Evaluation;
+    }
+    if let Some((epoch, epochs)) = epoch_line::numbered(label) {
+        return Subject::Epoch(epoch, epochs);
+    }
+    if scan::holds(label, "epoch") {
+        return Subject::Epochs;
+    }
+    if any(&OTHER_WORK) {
+        return Subject::Other;
+    }
+    Subject::Training
+}
