@@ -293,6 +293,7 @@ fn progress(row: &Row<'_>) -> rusqlite::Result<Progress> {
         run_seconds: row.get(20)?,
         restarts: row.get(21)?,
         last_metrics: metrics(row, 22)?,
+        ..Progress::default()
     })
 }
 

@@ -247,7 +247,7 @@ impl Fold {
         self.number(epoch);
         match &self.open {
             Some(open) if open.epoch == epoch => return Standing::Open,
-            Some(open) if open.epoch > epoch && !anew => return Standing::Stale,
+            Some(open) if open.epoch > epoch && (!anew || self.just_ended(epoch)) => return Standing::Stale,
             Some(open) if open.epoch < epoch => self.close(None, at_ms),
             Some(_) => self.open = None,
             None => {}
@@ -264,6 +264,13 @@ impl Fold {
                 Standing::Open
             }
         }
+    }
+
+    /// True of the epoch before the open one while that has hardly begun: a rank that is a little behind speaks.
+    fn just_ended(&self, epoch: u64) -> bool {
+        let next = self.open.as_ref().filter(|open| !open.stepped && open.lines == 0);
+        next.is_some_and(|open| open.epoch.checked_sub(1) == Some(epoch))
+            && self.progress.epochs.last().is_some_and(|last| last.epoch == epoch)
     }
 
     /// Notes that epochs have numbers.
@@ -451,6 +458,17 @@ mod tests {
         assert_eq!(folded(skewed), [(1, None)]);
         let again = [(end(1, None), 10), (end(2, None), 20), (end(1, None), 40), (end(2, None), 50)];
         assert_eq!(folded(again), [(1, None), (2, Some(10.0)), (1, None), (2, Some(10.0))]);
+    }
+
+    #[test]
+    fn an_end_that_a_rank_says_after_another_has_begun_the_next_counts_once() {
+        let start = |epoch| Event::EpochStart { epoch, epochs: None };
+        let seen =
+            [start(1), start(1), end(1, None), start(2), end(1, None), start(2), end(2, None), end(2, None)];
+        assert_eq!(
+            folded(seen.into_iter().zip(1..)).iter().map(|(epoch, _)| *epoch).collect::<Vec<_>>(),
+            [1, 2]
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::families;
 use super::fold::Fold;
 use super::lines::{Lines, Piece, plain};
 use super::pattern::{Pattern, PatternError};
+use super::prefix;
 use super::stamp;
 use crate::job::TimingPattern;
 use crate::record::Progress;
@@ -34,7 +35,8 @@ pub struct Evidence {
 ///
 /// Several recognisers may speak of one output, each for itself. Those that know the program's framework outweigh plain
 /// lines, which outweigh bare progress bars; what the first to speak leaves open is filled from the others of its weight.
-/// Where launchers mark lines with the rank that wrote them, the rank of the first line that says anything is followed.
+/// Where launchers mark lines with the rank that wrote them, the rank of the first line that tells of a step or an epoch is
+/// followed.
 #[derive(Debug)]
 pub struct Follower {
     lines: Lines,
@@ -52,6 +54,8 @@ struct Reader {
     line: u64,
     /// Events so far.
     spoken: u64,
+    /// Events so far that only a rank that tells of its training says: several may print heads.
+    told: u64,
     evidence: Option<Vec<Evidence>>,
     last: Last,
 }
@@ -137,6 +141,7 @@ impl Follower {
             rank: None,
             line: 0,
             spoken: 0,
+            told: 0,
             evidence: None,
             last: Last::default(),
         };
@@ -209,6 +214,14 @@ impl Last {
 impl Reader {
     /// Takes the next line: holds it back where it is the last one again with a later step, else reads it.
     fn take(&mut self, piece: Piece<'_>) {
+        if memchr::memchr(0, piece.bytes).is_some() {
+            let narrow = without_nuls(piece.bytes);
+            return self.take_plain(Piece { bytes: &narrow, ..piece });
+        }
+        self.take_plain(piece);
+    }
+
+    fn take_plain(&mut self, piece: Piece<'_>) {
         // Whoever asks for the evidence wants to know of every line.
         let comparable = self.evidence.is_none() && piece.bytes.len() <= MAX_COMPARED;
         if comparable
@@ -254,12 +267,12 @@ impl Reader {
         let text = plain(bytes);
         // The user wrote the pattern for whole lines.
         let whole = self.speakers[0].recogniser.weight() == Weight::Asked;
-        let (rank, text) = if whole { (None, &*text) } else { split_rank(&text) };
+        let (rank, text) = if whole { (None, &*text) } else { prefix::split(&text) };
         if self.rank.as_deref().is_some_and(|followed| rank.is_some_and(|rank| rank != followed)) {
             return None;
         }
         let at_ms = at_ms.or_else(|| self.evidence.as_ref().and_then(|_| stamp::read(text)));
-        let before = self.spoken;
+        let before = self.told;
         let (mut counted, mut passing) = (None, true);
         for index in (0..self.speakers.len()).filter(|index| wanted & 1 << index != 0) {
             self.listen(index, text, at_ms, |recogniser, say| {
@@ -270,7 +283,7 @@ impl Reader {
                 });
             });
         }
-        if self.rank.is_none() && self.spoken > before {
+        if self.rank.is_none() && self.told > before {
             self.rank = rank.map(Box::from);
         }
         counted.filter(|_| passing).map(|(step, of)| Counted { step, of })
@@ -284,7 +297,7 @@ impl Reader {
         at_ms: Option<u64>,
         ask: impl FnOnce(&mut dyn Recogniser, &mut dyn FnMut(Event<'a>)),
     ) {
-        let Self { speakers, spoken, evidence, line, .. } = self;
+        let Self { speakers, spoken, told, evidence, line, .. } = self;
         let Speaker { recogniser, fold, spoke, certain } = &mut speakers[index];
         let name = recogniser.name();
         ask(&mut **recogniser, &mut |event| {
@@ -293,6 +306,7 @@ impl Reader {
             if !matches!(event, Event::Validation { .. }) {
                 spoke.get_or_insert(*spoken);
             }
+            *told += u64::from(event.is_distinctive() || matches!(event, Event::Mention { .. }));
             if event.is_distinctive() {
                 certain.get_or_insert(*spoken);
             }
@@ -361,28 +375,10 @@ fn note(evidence: &mut Vec<Evidence>, recogniser: &'static str, kind: &'static s
     }
 }
 
-/// Splits off the mark with which a launcher says which rank wrote a line: `[1,0]<stdout>:` (`mpirun --tag-output`,
-/// `horovodrun`), `[0]<stderr>:`, `[default0]:` (`torchrun`), `[rank0]: `, `3: ` (`srun --label`).
-fn split_rank(text: &str) -> (Option<&str>, &str) {
-    let split = match text.trim_start().as_bytes().first() {
-        Some(b'[') => bracketed_rank(text.trim_start()),
-        Some(b'0'..=b'9') => text
-            .trim_start()
-            .split_once(": ")
-            .filter(|(rank, _)| rank.len() <= 6 && rank.bytes().all(|byte| byte.is_ascii_digit())),
-        _ => None,
-    };
-    split.map_or((None, text), |(rank, rest)| (Some(rank), rest))
-}
-
-fn bracketed_rank(text: &str) -> Option<(&str, &str)> {
-    let (mark, rest) = text.strip_prefix('[')?.split_once(']')?;
-    if mark.len() > 20 {
-        return None;
-    }
-    let tagged = ["<stdout>:", "<stderr>:"].into_iter().find_map(|tag| rest.strip_prefix(tag));
-    let named = mark.starts_with("default") || mark.starts_with("rank");
-    tagged.or_else(|| rest.strip_prefix(':').filter(|_| named)).map(|rest| (mark, rest))
+/// The line without NULs: of UTF-16, as PowerShell redirects it, plain letters remain.
+fn without_nuls(line: &[u8]) -> Vec<u8> {
+    let line = line.strip_prefix(b"\xff\xfe").unwrap_or(line);
+    line.iter().copied().filter(|byte| *byte != 0).collect()
 }
 
 #[cfg(test)]
@@ -444,11 +440,6 @@ mod tests {
         }
         let progress = followed(&output);
         assert_eq!(progress.epochs.iter().map(|epoch| epoch.epoch).collect::<Vec<_>>(), [1, 2, 3]);
-        assert_eq!(split_rank("[default3]:Train"), (Some("default3"), "Train"));
-        assert_eq!(split_rank("[rank0]: Train"), (Some("rank0"), " Train"));
-        assert_eq!(split_rank(" 2: Train"), (Some("2"), "Train"));
-        assert_eq!(split_rank("[2024]: Train"), (None, "[2024]: Train"));
-        assert_eq!(split_rank("12:30: Train"), (None, "12:30: Train"));
     }
 
     #[test]

@@ -12,24 +12,32 @@
 
 mod bar;
 mod counter;
+mod deepspeed;
 mod detectron2;
 #[allow(dead_code)]
 mod dict;
+mod dllogger;
 mod epoch_line;
 #[allow(dead_code)]
 mod event;
 mod events;
+mod fairseq;
 mod families;
+mod figures;
 mod fold;
 mod follower;
+mod gpt;
 mod hf_trainer;
 mod keras;
 mod keyed;
 mod lightning;
 mod lines;
+mod megatron;
+mod mlperf;
 mod names;
 mod openmm;
 mod pattern;
+mod prefix;
 mod pytorch;
 mod scan;
 mod stamp;

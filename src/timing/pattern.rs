@@ -182,6 +182,7 @@ fn facts(groups: &Captures<'_>, metrics: &[Metric]) -> Facts<'static> {
             .iter()
             .filter_map(|metric| Some((Cow::Owned(metric.name.clone()), number(&metric.group)?)))
             .collect(),
+        ..Facts::default()
     }
 }
 

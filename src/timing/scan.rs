@@ -57,6 +57,30 @@ pub(super) fn holds(text: &str, word: &str) -> bool {
     text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word))
 }
 
+/// A number that may have commas between its thousands: `529,882`, `1,234.5`.
+pub(super) fn grouped(text: &str) -> Option<(f64, &str)> {
+    let (value, mut rest) = number(text)?;
+    let head = text.len() - rest.len();
+    if !(1..=3).contains(&head) || !text[..head].bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some((value, rest));
+    }
+    let mut total = value;
+    while let Some(group) = rest.strip_prefix(',').and_then(|rest| rest.get(..3))
+        && group.bytes().all(|byte| byte.is_ascii_digit())
+        && !rest[4..].starts_with(|c: char| c.is_ascii_digit())
+    {
+        let (group, _) = number(group)?;
+        (total, rest) = (total * 1000.0 + group, &rest[4..]);
+    }
+    if rest.len() + head < text.len()
+        && rest.starts_with('.')
+        && let Some((fraction, after)) = number(rest)
+    {
+        return Some((total + fraction, after));
+    }
+    Some((total, rest))
+}
+
 /// True for what words consist of.
 pub(super) fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
@@ -232,6 +256,21 @@ mod tests {
         assert_eq!(number("-inf"), Some((f64::NEG_INFINITY, "")));
         for text in ["", "-", ".", "nano", "x1", "+-1"] {
             assert_eq!(number(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn thousands_may_be_grouped() {
+        for (text, value, rest) in [
+            ("529,882 | mfu", 529_882.0, " | mfu"),
+            ("1,234,567.5x", 1_234_567.5, "x"),
+            ("10,049  t", 10_049.0, "  t"),
+            ("12,34", 12.0, ",34"),
+            ("1.5,234", 1.5, ",234"),
+            ("1,2345", 1.0, ",2345"),
+            ("1234,567", 1234.0, ",567"),
+        ] {
+            assert_eq!(grouped(text), Some((value, rest)), "{text}");
         }
     }
 

@@ -366,6 +366,7 @@ impl UsageRow {
             run_seconds: self.run_seconds,
             restarts: self.restarts,
             last_metrics: self.last_metrics.clone(),
+            ..Progress::default()
         }
     }
 }
