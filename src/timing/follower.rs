@@ -267,11 +267,12 @@ impl Reader {
         let text = plain(bytes);
         // The user wrote the pattern for whole lines.
         let whole = self.speakers[0].recogniser.weight() == Weight::Asked;
-        let (rank, text) = if whole { (None, &*text) } else { prefix::split(&text) };
+        let (rank, told) = if whole { (None, &*text) } else { prefix::split(&text) };
         if self.rank.as_deref().is_some_and(|followed| rank.is_some_and(|rank| rank != followed)) {
             return None;
         }
-        let at_ms = at_ms.or_else(|| self.evidence.as_ref().and_then(|_| stamp::read(text)));
+        let at_ms = at_ms.or_else(|| self.evidence.as_ref().and_then(|_| stamp::read(&text)));
+        let text = told;
         let before = self.told;
         let (mut counted, mut passing) = (None, true);
         for index in (0..self.speakers.len()).filter(|index| wanted & 1 << index != 0) {

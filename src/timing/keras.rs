@@ -88,13 +88,17 @@ impl Keras {
         {
             return None;
         }
-        let last = bar.step.zip(bar.of).is_none_or(|(step, of)| step >= of) && !bar.eta;
+        // A full bar may be drawn once more, with the whole time and the figures of the validation.
+        let last = match bar.step.zip(bar.of) {
+            Some((step, of)) => step >= of,
+            None => !bar.eta,
+        };
         if bar.step.is_some() && bar.of.is_none() || !last {
             return self.read_step(epoch, bar);
         }
         // Keras 3 writes the time to go, 0 s, also at the last step; the whole time follows once validation is done.
         let whole = bar.facts.step_seconds.zip(bar.of).map(|(step, of)| step * count(of));
-        let to_go = bar.seconds == Some(0.0) && whole.is_some_and(|whole| whole >= 1.0);
+        let to_go = bar.eta || bar.seconds == Some(0.0) && whole.is_some_and(|whole| whole >= 1.0);
         let validated = bar.facts.metrics.iter().any(|(name, _)| name.starts_with("val_"));
         if self.ended.is_some_and(|ended| !ended.provisional && (ended.validated || !validated)) {
             return None;
@@ -260,7 +264,7 @@ mod tests {
             "782/782 [====] - ETA: 0s - loss: 0.34^M",
             "782/782 [====] - 1s 1ms/step - loss: 0.34 - val_loss: 0.2",
         ];
-        assert_eq!(said(&lines), ["S1", "S782", "E1 Some(1.0) Some(0.001) 2"]);
+        assert_eq!(said(&lines), ["S1", "E1 None None 1", "E1 Some(1.0) Some(0.001) 2"]);
         let lines = [
             "Epoch 2/5",
             "  1/907 ━━━━━ 1:23:45 5s/step - loss: 2.0^M",

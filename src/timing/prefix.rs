@@ -75,7 +75,8 @@ fn ray(text: &str) -> Option<(&str, &str)> {
 fn labelled(text: &str) -> Option<(&str, &str)> {
     let end = text.bytes().position(|byte| !byte.is_ascii_digit())?;
     let rest = text[end..].strip_prefix(": ").filter(|_| end <= 6)?;
-    Some((&text[..end], rest))
+    // CatBoost begins its lines with the number of the round.
+    (!rest.contains("remaining: ")).then_some((&text[..end], rest))
 }
 
 /// `worker-0: `, `node017: `, `gpu3.cluster.example: `, `10.0.0.1: `.
