@@ -67,8 +67,8 @@ pub(super) enum Event<'a> {
     /// A step is done, in a line that names no epoch; `of` are the steps of the open epoch, else of the run. Without
     /// `step` only that number is known.
     Iteration { step: Option<u64>, of: Option<u64>, facts: Facts<'a> },
-    /// A step is done, counted over the whole run, whichever epoch is open.
-    RunStep { step: u64, of: Option<u64>, facts: Facts<'a> },
+    /// A step is done whose number, and `of`, count through the whole run; in a line that names `epoch` or none.
+    RunStep { epoch: Option<u64>, epochs: Option<u64>, step: u64, of: Option<u64>, facts: Facts<'a> },
     /// Figures from inside an epoch, which no line like it ends.
     Within { epoch: u64, epochs: Option<u64>, facts: Facts<'a> },
     /// Figures of an epoch: either inside it or its summary, which only the lines after it tell.
@@ -109,9 +109,9 @@ impl Event<'_> {
     /// The step that it is about, and whether their number is known, where it is about a step and nothing else.
     pub(super) fn counted(&self) -> Option<(u64, bool)> {
         match self {
-            Self::Step { step, of, .. } | Self::Iteration { step: Some(step), of, .. } => {
-                Some((*step, of.is_some()))
-            }
+            Self::Step { step, of, .. }
+            | Self::RunStep { step, of, .. }
+            | Self::Iteration { step: Some(step), of, .. } => Some((*step, of.is_some())),
             _ => None,
         }
     }
@@ -120,7 +120,12 @@ impl Event<'_> {
     pub(super) fn is_passing(&self) -> bool {
         matches!(
             self,
-            Self::Step { .. } | Self::Iteration { .. } | Self::Mention { .. } | Self::Figures { .. }
+            Self::Step { .. }
+                | Self::Iteration { .. }
+                | Self::RunStep { .. }
+                | Self::Within { .. }
+                | Self::Mention { .. }
+                | Self::Figures { .. }
         )
     }
 

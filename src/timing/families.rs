@@ -1,5 +1,9 @@
 //! The list of recognisers.
 
+use super::boosting::{CatBoost, LightGbm, XgBoost};
+use super::caffe::Caffe;
+use super::chainer::Chainer;
+use super::cntk::Cntk;
 use super::deepspeed::DeepSpeed;
 use super::detectron2::Detectron2;
 use super::dllogger::DlLogger;
@@ -8,12 +12,19 @@ use super::event::Recogniser;
 use super::fairseq::FairSeq;
 use super::gpt::Gpt;
 use super::hf_trainer::HfTrainer;
+use super::horovod::Horovod;
+use super::jax::Jax;
 use super::keras::Keras;
 use super::lightning::Lightning;
 use super::megatron::Megatron;
 use super::mlperf::MlPerf;
+use super::mxnet::MxNet;
 use super::openmm::OpenMm;
+use super::paddle::Paddle;
 use super::pytorch::PyTorch;
+use super::tf_cnn::TfCnn;
+use super::tf_estimator::TfEstimator;
+use super::tf_official::TfOfficial;
 use super::timm::Timm;
 use super::tqdm::Tqdm;
 use super::yolo::Yolo;
@@ -37,5 +48,18 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(MlPerf::default()),
         Box::new(FairSeq::default()),
         Box::new(DlLogger::default()),
+        Box::new(TfEstimator::default()),
+        Box::new(TfOfficial::default()),
+        Box::new(TfCnn::default()),
+        Box::new(Horovod),
+        Box::new(MxNet::default()),
+        Box::new(Cntk),
+        Box::new(Caffe::default()),
+        Box::new(Chainer::default()),
+        Box::new(Paddle::default()),
+        Box::new(XgBoost::default()),
+        Box::new(LightGbm::default()),
+        Box::new(CatBoost),
+        Box::new(Jax::default()),
     ]
 }

@@ -104,10 +104,9 @@ impl Fold {
                 self.step(epoch, step, of, &facts, at_ms);
             }
             Event::Iteration { step, of, facts } => self.iteration(step, of, &facts, at_ms),
-            Event::RunStep { step, of, facts } => {
-                self.note(&facts, true, at_ms);
-                self.time_step(None, step, &facts, at_ms);
-                self.progress.last_step = Some(StepMark { epoch: None, step: Some(step), of });
+            Event::RunStep { epoch, epochs, step, of, facts } => {
+                self.announce(epochs);
+                self.run_step(epoch, step, of, &facts, at_ms);
             }
             Event::Within { epoch, epochs, facts } => {
                 self.announce(epochs);
@@ -181,6 +180,24 @@ impl Fold {
         if epoch.is_some() {
             self.progress.steps_per_epoch = of.or(self.progress.steps_per_epoch);
         }
+    }
+
+    fn run_step(
+        &mut self,
+        epoch: Option<u64>,
+        step: u64,
+        of: Option<u64>,
+        facts: &Facts<'_>,
+        at_ms: Option<u64>,
+    ) {
+        let anew = self.progress.last_step.is_none_or(|last| last.step.is_none_or(|last| step <= last));
+        match epoch.map(|epoch| self.reach(epoch, anew, at_ms)) {
+            Some(Standing::Stale) => return,
+            Some(Standing::Ended) => self.amend(facts),
+            Some(Standing::Open) | None => self.note(facts, true, at_ms),
+        }
+        self.time_step(None, step, facts, at_ms);
+        self.progress.last_step = Some(StepMark { epoch, step: Some(step), of });
     }
 
     fn mention(&mut self, epoch: u64, facts: &Facts<'_>, at_ms: Option<u64>) {

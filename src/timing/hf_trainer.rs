@@ -191,7 +191,7 @@ impl HfTrainer {
         self.known = true;
         if let Some((step, of, step_seconds, throughput)) = self.held.take() {
             let facts = Facts { step_seconds, throughput, one_pace: true, metrics: Vec::new() };
-            say(Event::RunStep { step, of, facts });
+            say(Event::RunStep { epoch: None, epochs: None, step, of, facts });
         }
     }
 

@@ -1,6 +1,40 @@
 //! One name for a metric, however a program writes it.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// A metric of an output: its name there and its value.
+type Metric<'a> = (Cow<'a, str>, f64);
+
+/// Names that training lines used, so that an evaluation's figures of the same name do not take their place.
+#[derive(Debug, Default)]
+pub(super) struct Trained {
+    names: BTreeSet<String>,
+}
+
+impl Trained {
+    /// More names than this are not kept. Ours: trainings print a few.
+    const MAX: usize = 64;
+
+    /// Notes the metrics of a training line.
+    pub(super) fn note(&mut self, metrics: &[Metric<'_>]) {
+        for (name, _) in metrics {
+            if self.names.len() < Self::MAX && !self.names.contains(name.as_ref()) {
+                self.names.insert(name.to_string());
+            }
+        }
+    }
+
+    /// The metrics of an evaluation: those that training has too, and any plain `loss`, with `prefix` before their names.
+    pub(super) fn tell_apart<'a>(&self, prefix: &str, mut metrics: Vec<Metric<'a>>) -> Vec<Metric<'a>> {
+        for (name, _) in &mut metrics {
+            if self.names.contains(name.as_ref()) || name.eq_ignore_ascii_case("loss") {
+                *name = format!("{prefix}{name}").into();
+            }
+        }
+        metrics
+    }
+}
 
 /// The name of a metric as records have it: `Loss` is `loss`, `Acc@1` is `acc1`, `lm loss` is `lm_loss`. Names in which
 /// capitals mean something (`mAP50`, `CELoss`) keep them.

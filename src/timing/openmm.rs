@@ -88,7 +88,7 @@ fn read_counted(text: &str) -> Option<Event<'_>> {
     if !by_epoch {
         let of = of?;
         let facts = keyed_figures(rest)?;
-        return Some(Event::RunStep { step: first, of: Some(of), facts });
+        return Some(Event::RunStep { epoch: None, epochs: None, step: first, of: Some(of), facts });
     }
     let (step, of, rest) = scan::counted(rest.strip_prefix('[').filter(|_| of.is_none())?)?;
     let of = of?;
@@ -134,7 +134,9 @@ mod tests {
         let text = "2021-05-01 12:00:00,123 - mmdet - INFO - Epoch [2][7330/7330]\tlr: 1.978e-03, eta: 8:41:52, time: 0.357, memory: 3893, loss: nan";
         assert!(matches!(read_line(text), Some(Event::EpochEnd { epoch: 2, step: Some((7330, 7330)), .. })));
         let text = "x - mmseg - INFO - Iter [50/160000]\tlr: 9.999e-03, eta: 1 day, 2:03:04, time: 0.6, decode.loss_ce: 2.1, loss: 3.1";
-        let Some(Event::RunStep { step: 50, of: Some(160_000), facts }) = read_line(text) else { panic!() };
+        let Some(Event::RunStep { step: 50, of: Some(160_000), facts, .. }) = read_line(text) else {
+            panic!()
+        };
         assert_eq!(facts.metrics, [("decode.loss_ce".into(), 2.1), ("loss".into(), 3.1)]);
         let text =
             "Epoch(val) [1][625]\taccuracy_top-1: 76.55, bbox_mAP: 0.3640, bbox_mAP_copypaste: 0.364 0.581";

@@ -84,6 +84,10 @@ impl PyTorch {
         }
         let (step, of, rest) = scan::counted(rest.strip_prefix('[')?)?;
         let of = of?;
+        // PaddleDetection writes the same, with figures of its own.
+        if rest.contains(" batch_cost: ") {
+            return None;
+        }
         let facts = columns(rest.trim_start().strip_prefix(']')?);
         self.from_zero |= step == 0;
         let done = step >= of || self.from_zero && step + 1 >= of;

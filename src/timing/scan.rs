@@ -236,6 +236,45 @@ pub(super) fn metric_name(name: &str) -> Option<Cow<'_, str>> {
     (name.len() <= MAX_NAME && name.contains(char::is_alphabetic)).then_some(Cow::Borrowed(name))
 }
 
+/// The numbers of a text that stand behind `name:` or `name=`, as metrics; those called one of `others` are left out.
+pub(super) fn metrics<'a>(text: &'a str, others: &[&str]) -> Vec<(Cow<'a, str>, f64)> {
+    let mut metrics = Vec::new();
+    let mut numbers = Numbers::of(text);
+    while let Some((between, value, from)) = numbers.next_number() {
+        // `12:30:00` and `3/10` are one thing each.
+        let (_, after) = number(from).unwrap_or((value, from));
+        if after.starts_with([':', '/']) || !between.trim_end().ends_with([':', '=']) {
+            continue;
+        }
+        if let Some(name) = metric_name(name(between)).filter(|name| !others.contains(&name.as_ref())) {
+            metrics.push((name, value));
+        }
+    }
+    metrics
+}
+
+/// A line without what loggers put before its message: `INFO:tensorflow:`, `I0105 21:20:01.2 1234 x.py:148] `,
+/// `INFO:root:`.
+pub(super) fn message(text: &str) -> &str {
+    let text = text.trim();
+    if let Some((_, message)) = text.split_once("INFO:tensorflow:") {
+        return message.trim_start();
+    }
+    if let Some((before, message)) = text.split_once("] ")
+        && let Some((file, line)) = before.rsplit_once(':')
+        && line.bytes().all(|byte| byte.is_ascii_digit())
+        && [".py", ".cpp", ".cc"].iter().any(|kind| file.ends_with(kind))
+    {
+        return message.trim_start();
+    }
+    text.strip_prefix("INFO:root:").unwrap_or(text)
+}
+
+/// What stands behind the first `word`.
+pub(super) fn after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    text.find(word).map(|at| &text[at + word.len()..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
