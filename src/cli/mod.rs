@@ -10,6 +10,7 @@ mod elements;
 mod error;
 mod follow;
 mod images;
+mod insights;
 mod interrupt;
 mod load;
 mod outcome;

@@ -14,7 +14,7 @@ use crate::clock::now_ms;
 use crate::job::SchedulerKind;
 use crate::rundir::{RunDirError, read_site, write_site};
 use crate::scheduler::{Scheduler, openpbs::OpenPbs, slurm::Slurm, torque::Torque};
-use crate::site::SiteModel;
+use crate::site::{Queue, SiteModel, overlaid};
 
 /// How long one command of a scheduler may take here: the check must not make a submission wait for long.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -61,6 +61,13 @@ pub(crate) fn known(session: &Session, kind: SchedulerKind) -> Option<Known> {
         Some(model) => Some(Known { model, is_kept: true, is_homeless: false }),
         None => asked(session, kind),
     }
+}
+
+/// The longest time limit of a queue (of the default one), in seconds, by what was kept from before.
+pub(crate) fn queue_limit(session: &Session, kind: SchedulerKind, queue: Option<&str>) -> Option<u64> {
+    let model = overlaid(&kept(session, kind)?, &session.settings.tables().queues);
+    let is_meant = |found: &&Queue| queue.map_or(found.is_default, |name| found.name == name);
+    Some(model.queues.iter().find(is_meant)?.max_walltime?.0)
 }
 
 /// Asks the scheduler, and keeps what it says.

@@ -2,13 +2,16 @@
 
 use serde_json::{Value, json};
 
+use super::bars::Bars;
 use super::contained;
 use super::elements;
+use super::insights;
 use super::table::{rendered, table};
 use super::telemetry;
 use super::track::Tracked;
 use super::when::{ago, local_time, seconds_between};
 use crate::diagnostic::printable;
+use crate::insight::Insight;
 use crate::job::JobState;
 use crate::record::{
     EpochSummary, ExitStatus, Missing, NodeRecord, NodeState, Status, Usage, signal_name, summarise_epochs,
@@ -63,11 +66,26 @@ pub(crate) fn exit_text(exit: ExitStatus) -> String {
 
 /// The run as a table.
 pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
-    with_curves(tracked, state, "")
+    let insight = insights::insight(tracked, None, Vec::new());
+    let table = table_text(tracked, state, &insight, Bars::Ascii);
+    // Much of it was said by others: the job's output, the driver, the kernel.
+    printable(&(table + &remarks(tracked)))
 }
 
-/// The run as a table with curves below it.
-pub(crate) fn with_curves(tracked: &Tracked, state: &StateDir, curves: &str) -> String {
+/// The run as a table with curves and advice below it.
+pub(crate) fn with_curves(
+    tracked: &Tracked,
+    state: &StateDir,
+    insight: &Insight,
+    curves: &str,
+    bars: Bars,
+) -> String {
+    let table = table_text(tracked, state, insight, bars);
+    let below = insights::advice(insight) + &insights::notes(insight);
+    printable(&(table + curves + &below + &remarks(tracked)))
+}
+
+fn table_text(tracked: &Tracked, state: &StateDir, insight: &Insight, bars: Bars) -> String {
     let Tracked { record, status, reading, .. } = tracked;
     let mut table = table();
     let mut row = |name: &str, value: String| {
@@ -108,7 +126,8 @@ pub(crate) fn with_curves(tracked: &Tracked, state: &StateDir, curves: &str) -> 
         row("measured", format!("{}; the newest epochs are in `dlrun logs`", ago(measured)));
     }
     contained::rows(record.image.as_ref(), &reading.outcome.nodes, &mut row);
-    timing_rows(tracked, &mut row);
+    epoch_rows(tracked, &mut row);
+    insights::rows(insight, timed_node(tracked).map(|node| &node.progress), bars, &mut row);
     usage_rows(tracked, &mut row);
     telemetry::rows(&usage(tracked), &reading.outcome.nodes, &mut row);
     node_rows(tracked, &mut row);
@@ -116,8 +135,7 @@ pub(crate) fn with_curves(tracked: &Tracked, state: &StateDir, curves: &str) -> 
         row("output", output.clone());
     }
     row("records", state.path().join("runs").join(record.run_id.as_str()).display().to_string());
-    // Much of it was said by others: the job's output, the driver, the kernel.
-    printable(&(rendered(table) + curves + &remarks(tracked)))
+    rendered(table)
 }
 
 fn state_text(tracked: &Tracked) -> String {
@@ -140,27 +158,13 @@ pub(crate) fn reason_text(status: &Status) -> Option<String> {
     }
 }
 
-fn timing_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
+fn epoch_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
     let Some(node) = timed_node(tracked) else { return };
     let progress = &node.progress;
     let planned = progress.epochs_announced.or(tracked.record.workload.epochs);
     let of = planned.map(|planned| format!(" of {planned}")).unwrap_or_default();
     if progress.epochs_completed > 0 || !of.is_empty() {
         row("epochs", format!("{}{of}", progress.epochs_completed));
-    }
-    let Some(summary) = epochs(tracked) else { return };
-    row("epoch", display_seconds(summary.steady_seconds));
-    if let Some(rate) = summary.samples_per_second {
-        row("samples/s", format!("{rate:.0}"));
-    }
-    if let Some(overhead) = summary.first_overhead_seconds {
-        // Below a hundredth of a second there is no sign to tell.
-        let sign = match overhead {
-            0.005.. => "+",
-            ..-0.005 => "-",
-            _ => "",
-        };
-        row("first epoch", format!("{sign}{} against the later ones", display_seconds(overhead.abs())));
     }
     let metrics: Vec<String> =
         progress.last_metrics.iter().take(6).map(|(name, value)| format!("{name} {value:.4}")).collect();

@@ -143,16 +143,19 @@ pub struct Digest {
     processes: HashMap<String, Process>,
 }
 
+/// A column of a block.
+type Column<'a> = Option<&'a [Option<u64>]>;
+
 /// The columns of one block, found once.
 struct Found<'a> {
-    run: [Option<&'a [Option<u64>]>; COUNTERS.len()],
-    memory: [Option<&'a [Option<u64>]>; MEMORY.len()],
+    run: [Column<'a>; COUNTERS.len()],
+    memory: [Column<'a>; MEMORY.len()],
     /// By the GPU's number.
-    gpus: Vec<(usize, [Option<&'a [Option<u64>]>; GPU.len()])>,
+    gpus: Vec<(usize, [Column<'a>; GPU.len()])>,
     processes: Vec<(&'a str, &'a [Option<u64>])>,
 }
 
-fn at(column: Option<&[Option<u64>]>, row: usize) -> Option<u64> {
+fn at(column: Column<'_>, row: usize) -> Option<u64> {
     *column?.get(row)?
 }
 
@@ -195,7 +198,7 @@ impl Digest {
     /// True for columns of processes that are needed. There are many, and of a long run some segments with them are enough.
     #[must_use]
     pub fn wants_process(name: &str) -> bool {
-        let column = name.strip_prefix("process/").and_then(|rest| rest.splitn(4, '/').nth(2));
+        let column = name.strip_prefix("process/").and_then(|rest| rest.split('/').nth(2));
         column == Some("cpu_us")
     }
 
@@ -379,6 +382,7 @@ impl Digest {
                 uuid: gpu.uuid.clone(),
                 busy_percent: spread(&|bin| Some((of_gpu(bin).busy.mean()?, of_gpu(bin).busy.ms))),
                 energy_joules: (energy.ms > 0.0).then_some(energy.value / 1e3),
+                power_watts: energy.a_second(1e3),
             }
         };
         let known_ms: f64 = bins.iter().map(|bin| bin.run[CPU_USER].ms).sum();

@@ -32,6 +32,18 @@ pub enum LimitKind {
 }
 
 impl LimitKind {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Quota,
+        Self::Memory,
+        Self::Gpu,
+        Self::Storage,
+        Self::Cpus,
+        Self::Workers,
+        Self::OneThread,
+        Self::Unclear,
+    ];
+
     /// Its word in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {

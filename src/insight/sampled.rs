@@ -22,6 +22,8 @@ pub struct GpuWindow {
     pub busy_percent: Option<Spread>,
     /// Energy that it drew in that time, in joules.
     pub energy_joules: Option<f64>,
+    /// Its mean power in that time, by the energy, in watts.
+    pub power_watts: Option<f64>,
 }
 
 /// Some time of a run on one node. Shares of time are between 0 and 1.

@@ -136,15 +136,15 @@ fn energy_each(used: &mut Used, view: &RunView<'_>, timing: Option<&Timing>) {
     let Some(node) = view.timed() else { return };
     let gpus = used.nodes.iter().map(|node| node.gpus.len()).sum::<usize>();
     let windows = used.nodes.iter().filter_map(|node| node.sampled.as_ref()?.training.as_ref());
-    let drawn: Vec<f64> =
-        windows.flat_map(|window| &window.gpus).filter_map(|gpu| gpu.energy_joules).collect();
-    let training = (gpus > 0 && drawn.len() == gpus).then(|| drawn.iter().sum::<f64>());
-    // The window ends with the last of these epochs and begins with the end of the first.
-    let ended = node.progress.epochs.iter().filter(|epoch| epoch.ended_at_ms.is_some()).count();
-    let (joules, epochs, over) = match (training, used.gpu_energy_joules) {
-        (Some(joules), _) if ended > 1 => (joules, real(ended as u64 - 1), "training"),
-        (_, Some(joules)) => (joules, real(node.progress.epochs_completed), "run"),
-        _ => return,
+    let watts: Vec<f64> = windows.flat_map(|window| &window.gpus).filter_map(|gpu| gpu.power_watts).collect();
+    let watts = (gpus > 0 && watts.len() == gpus).then(|| watts.iter().sum::<f64>());
+    // The window begins with the end of the first of these epochs and ends with that of the last.
+    let ends: Vec<u64> = node.progress.epochs.iter().filter_map(|epoch| epoch.ended_at_ms).collect();
+    let span = ends.first().zip(ends.last()).and_then(|(first, last)| last.checked_sub(*first));
+    let (joules, epochs, over) = match (watts.zip(span), used.gpu_energy_joules) {
+        (Some((watts, ms)), _) => (watts * real(ms) / 1000.0, real(ends.len() as u64 - 1), "training"),
+        (None, Some(joules)) => (joules, real(node.progress.epochs_completed), "run"),
+        (None, None) => return,
     };
     if epochs < 1.0 {
         return;

@@ -44,6 +44,7 @@ mod gpu_runs;
 mod help;
 mod hostile_scheduler;
 mod image;
+mod insight;
 mod layering;
 mod local;
 mod monitor;

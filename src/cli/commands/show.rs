@@ -6,15 +6,13 @@ use crate::cli::args::Show;
 use crate::cli::bars::Bars;
 use crate::cli::elements;
 use crate::cli::error::{Error, Kind};
+use crate::cli::insights::{self, NODES_READ};
 use crate::cli::series::{self, Series};
 use crate::cli::session::Session;
 use crate::cli::summary;
 use crate::cli::track::{Tracked, Tracker, output_path};
-use crate::record::NodeRecord;
+use crate::insight::Sampled;
 use crate::rundir::RunDir;
-
-/// Nodes whose curves are shown unasked: each costs the reading of its whole series.
-const NODES_SHOWN: usize = 4;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
@@ -30,18 +28,28 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
     }
     let attempts = elements::attempts(&run, &tracked, args.element);
     if session.output.json {
-        let series = args.series.then(|| numbers(&run, &mut tracked, args.points));
+        let (series, insight) = if args.series {
+            let (values, sampled) = numbers(&run, &mut tracked, args.points);
+            let request = insights::request(session, &run, &tracked);
+            (Some(values), insights::insight(&tracked, request.as_ref(), sampled))
+        } else {
+            (None, insights::read(session, &run, &mut tracked, false))
+        };
         let mut value = summary::to_json(&tracked, &tracker.state);
         value["attempts"] = elements::attempts_to_json(&attempts);
+        value["insight"] = json!(insight);
         for (place, series) in series.into_iter().flatten().enumerate() {
             value["nodes"][place]["series"] = series;
         }
         session.output.result("show", &value, "")?;
     } else {
-        let curves = elements::bad_ones(&tracked, &run)
-            + &elements::attempts_to_text(&attempts, &tracked)
-            + &curves(&run, &mut tracked, args.series);
-        let text = summary::with_curves(&tracked, &tracker.state, &curves);
+        let bars = Bars::of_environment(|name| std::env::var(name).ok());
+        let (drawn, sampled) = curves(&run, &mut tracked, args.series, bars);
+        let request = insights::request(session, &run, &tracked);
+        let insight = insights::insight(&tracked, request.as_ref(), sampled);
+        let curves =
+            elements::bad_ones(&tracked, &run) + &elements::attempts_to_text(&attempts, &tracked) + &drawn;
+        let text = summary::with_curves(&tracked, &tracker.state, &insight, &curves, bars);
         session.output.result("show", &json!(null), &text)?;
     }
     Ok(0)
@@ -62,35 +70,37 @@ pub(super) fn element_of(run: &RunDir, tracked: Tracked, element: u32) -> Result
     Ok(Tracked { record, status: seen.status, reading, elements: Vec::new() })
 }
 
-/// The series of each node. What cannot be read joins what else could not.
-fn numbers(run: &RunDir, tracked: &mut Tracked, points: u32) -> Vec<Value> {
+/// The series of each node, and what it comes to. What cannot be read joins what else could not.
+fn numbers(run: &RunDir, tracked: &mut Tracked, points: u32) -> (Vec<Value>, Vec<Option<Sampled>>) {
     let points = usize::try_from(points).unwrap_or(usize::MAX);
-    let each = |node: &NodeRecord| {
+    let (mut values, mut sampled, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    for node in &tracked.reading.outcome.nodes {
         let series = Series::points(run, node, points);
-        (series::to_json(&series, node), series.notes)
-    };
-    let (values, notes): (Vec<_>, Vec<_>) = tracked.reading.outcome.nodes.iter().map(each).unzip();
-    tracked.reading.notes.extend(notes.into_iter().flatten());
-    values
+        values.push(series::to_json(&series, node));
+        sampled.push(series.sampled);
+        notes.extend(series.notes);
+    }
+    tracked.reading.notes.extend(notes);
+    (values, sampled)
 }
 
-/// The curves of each node: the few that say most, or `all`.
-fn curves(run: &RunDir, tracked: &mut Tracked, all: bool) -> String {
-    let bars = Bars::of_environment(|name| std::env::var(name).ok());
+/// The curves of each node, the few that say most or `all`, and what the samples come to.
+fn curves(run: &RunDir, tracked: &mut Tracked, all: bool, bars: Bars) -> (String, Vec<Option<Sampled>>) {
     let nodes = &tracked.reading.outcome.nodes;
-    let (mut text, mut notes) = (String::new(), Vec::new());
-    let shown = if all { nodes.len() } else { NODES_SHOWN };
+    let (mut text, mut sampled, mut notes) = (String::new(), Vec::new(), Vec::new());
+    let shown = if all { nodes.len() } else { NODES_READ };
     for node in nodes.iter().take(shown) {
         let name = format!("{}.{}", node.key.node, node.key.step);
         let of = (nodes.len() > 1).then_some(name.as_str());
         let series = if all { Series::curves(run, node) } else { Series::overview(run, node) };
         let draw = if all { series::curves } else { series::overview };
         text.push_str(&draw(&series, node, of, bars));
+        sampled.push(series.sampled);
         notes.extend(series.notes);
     }
     if nodes.len() > shown && !text.is_empty() {
         text.push_str(&format!("and {} nodes more: `--series`\n", nodes.len() - shown));
     }
     tracked.reading.notes.extend(notes);
-    text
+    (text, sampled)
 }

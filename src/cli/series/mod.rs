@@ -16,6 +16,7 @@ use thin::{Thinned, Thinner};
 use track::Axis;
 
 use crate::diagnostic::chain;
+use crate::insight::{Digest, Sampled};
 use crate::record::{Missing, NodeRecord, decode_columns};
 use crate::rundir::RunDir;
 
@@ -25,12 +26,16 @@ const MAX_GPUS: usize = 72;
 const OVERVIEW_POINTS: usize = 48;
 /// Points of a line that has its own page.
 const CURVE_POINTS: usize = 100;
+/// Segments of which single processes are looked at; of a longer run they are spread over it.
+const SEGMENTS_WITH_PROCESSES: usize = 64;
 
 /// What is known of one measurement over time.
 #[derive(Debug)]
 pub(crate) struct Series {
     /// `None` where there is no sample.
     thinned: Option<Thinned>,
+    /// What all of them come to.
+    pub(crate) sampled: Option<Sampled>,
     /// What could not be read, and why.
     pub(crate) notes: Vec<Missing>,
 }
@@ -57,13 +62,8 @@ impl Series {
             Err(error) => {
                 let what = format!("{}.{}", node.key.node, node.key.step);
                 let notes = vec![Missing { what, why: chain(&error).join(": ") }];
-                return Self { thinned: None, notes };
+                return Self { thinned: None, sampled: None, notes };
             }
-        };
-        let load = |seq: u32, all: bool| {
-            let bytes = dir.read_segment(seq).map_err(|error| chain(&error).join(": "))?;
-            let wanted = |name: &str| all && choice.wants(name);
-            decode_columns(&bytes, wanted).map_err(|error| error.to_string())
         };
         let mut notes = Vec::new();
         let mut note = |seq: Option<u32>, why: String| {
@@ -74,17 +74,30 @@ impl Series {
             note(None, chain(&error).join(": "));
             Vec::new()
         });
+        let stride = u32::try_from(seqs.len().div_ceil(SEGMENTS_WITH_PROCESSES)).unwrap_or(u32::MAX).max(1);
+        let load = |seq: u32, all: bool| {
+            let bytes = dir.read_segment(seq).map_err(|error| chain(&error).join(": "))?;
+            let processes = seq.is_multiple_of(stride);
+            let digested = |name: &str| Digest::wants(name) || (processes && Digest::wants_process(name));
+            let wanted = |name: &str| all && (choice.wants(name) || digested(name));
+            decode_columns(&bytes, wanted).map_err(|error| error.to_string())
+        };
         let segments = Segments::look(&seqs, |seq| load(seq, false), &mut |seq, why| note(Some(seq), why));
-        let thinned = segments.span().map(|(begin_ms, end_ms)| {
+        let read = segments.span().map(|(begin_ms, end_ms)| {
             let axis = Axis::new(begin_ms, end_ms, points.min(segments.samples()));
             let mut thinner = Thinner::new(axis, choice, &node.gaps);
+            let mut digest = Digest::new(node);
             segments.in_order(
                 |seq| load(seq, true),
                 &mut |seq, why| note(Some(seq), why),
-                |blocks, rows| thinner.take(blocks, rows),
+                |blocks, rows| {
+                    thinner.take(blocks, rows);
+                    digest.take(blocks, rows.iter().map(|row| (row.block, row.row)));
+                },
             );
-            thinner.finish()
+            (thinner.finish(), digest.finish())
         });
-        Self { thinned, notes }
+        let (thinned, sampled) = read.unzip();
+        Self { thinned, sampled, notes }
     }
 }

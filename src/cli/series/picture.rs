@@ -176,7 +176,7 @@ mod tests {
             let rows: Vec<Row> = rows.collect();
             thinner.take(&[block], &rows);
         }
-        Series { thinned: Some(thinner.finish()), notes: Vec::new() }
+        Series { thinned: Some(thinner.finish()), sampled: None, notes: Vec::new() }
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         let node = node(0);
         assert_eq!(overview(&series(&node, Choice::Overview, 8, 8), &node, None, Bars::Ascii), "");
         assert_ne!(overview(&series(&node, Choice::Overview, 9, 9), &node, None, Bars::Ascii), "");
-        let none = Series { thinned: None, notes: Vec::new() };
+        let none = Series { thinned: None, sampled: None, notes: Vec::new() };
         assert_eq!(overview(&none, &node, None, Bars::Ascii), "");
         assert_eq!(curves(&none, &node, Some("n1"), Bars::Ascii), "\nn1: no samples\n");
     }

@@ -1,9 +1,9 @@
 //! CPUs: fewer where many are idle, more where the run waits for them, and threads that fit them.
 
-use super::super::limit::{LimitKind, cpus_of};
-use super::super::threshold::{CPUS_LOW, HEADROOM};
 use super::memory::{memory_line, with_headroom};
 use super::{Advice, AdviceKind, Case, Request, Word, evidence, real};
+use crate::insight::limit::{LimitKind, cpus_of};
+use crate::insight::threshold::{CPUS_LOW, HEADROOM};
 
 pub(super) fn rule(case: &Case<'_>) -> Word {
     let Some(request) = case.request() else { return Ok(None) };

@@ -1,9 +1,9 @@
 //! GPUs: those that nobody used, those that are half empty, those that were held down.
 
-use super::super::limit::LimitKind;
-use super::super::threshold::{GPU_BUSY, GPU_HELD_DOWN, GPU_MEM_LOW};
-use super::super::used::GpuUsed;
 use super::{Advice, AdviceKind, Case, NodeUsed, Request, Word, evidence, real};
+use crate::insight::limit::LimitKind;
+use crate::insight::threshold::{GPU_BUSY, GPU_HELD_DOWN, GPU_MEM_LOW};
+use crate::insight::used::GpuUsed;
 use crate::units::display_seconds;
 
 pub(super) fn rule(case: &Case<'_>) -> Word {

@@ -1,8 +1,8 @@
 //! Memory: what a node's share of the run held at most, with headroom.
 
-use super::super::limit::LimitKind;
-use super::super::threshold::{HEADROOM, LEAST_SAMPLES, MEM_LOW, MEM_MORE, MEM_NEAR};
 use super::{Advice, AdviceKind, Case, Word, evidence, real};
+use crate::insight::limit::LimitKind;
+use crate::insight::threshold::{HEADROOM, LEAST_SAMPLES, MEM_LOW, MEM_MORE, MEM_NEAR};
 use crate::job::JobState;
 use crate::units::Bytes;
 

@@ -1,8 +1,8 @@
 //! What the program itself could do otherwise: where its data lie, who prepares them, what it does beside training.
 
-use super::super::limit::LimitKind;
-use super::super::threshold::ASIDE;
 use super::{Advice, AdviceKind, Case, Word, evidence};
+use crate::insight::limit::LimitKind;
+use crate::insight::threshold::ASIDE;
 use crate::job::StorageClass;
 
 pub(super) fn storage(case: &Case<'_>) -> Word {
@@ -80,7 +80,7 @@ pub(super) fn aside(case: &Case<'_>) -> Word {
 
 pub(super) fn balance(case: &Case<'_>) -> Word {
     let Some(uneven) =
-        super::super::balance::uneven(case.view, case.used).into_iter().find(|uneven| uneven.is_uneven)
+        crate::insight::balance::uneven(case.view, case.used).into_iter().find(|uneven| uneven.is_uneven)
     else {
         return Ok(None);
     };

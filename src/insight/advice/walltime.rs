@@ -1,7 +1,7 @@
 //! The time limit: what the run took, or would have taken, with headroom.
 
-use super::super::threshold::{HEADROOM, LEAST_EPOCHS, LEAST_SECONDS, TIME_LOW};
 use super::{Advice, AdviceKind, Case, Word, evidence, real};
+use crate::insight::threshold::{HEADROOM, LEAST_EPOCHS, LEAST_SECONDS, TIME_LOW};
 use crate::job::JobState;
 use crate::units::{Walltime, display_seconds};
 

@@ -1,0 +1,71 @@
+//! What a run's files mean: brings plan, records and samples together for [`crate::insight`], and shows what comes of it.
+
+mod text;
+
+use super::series::Series;
+use super::session::Session;
+use super::site::queue_limit;
+use super::track::Tracked;
+use crate::insight::{Insight, NodeView, Request, RunView, Sampled, derive};
+use crate::job::JobState;
+use crate::plan::Plan;
+use crate::rundir::RunDir;
+
+pub(crate) use text::{advice, notes, rows};
+
+/// Nodes whose samples are read unasked: each costs the reading of its whole series.
+pub(crate) const NODES_READ: usize = 4;
+
+/// What was asked for, by the plan that is kept with the run. The limit of the queue is looked up where a longer time limit
+/// may be advised.
+pub(crate) fn request(session: &Session, run: &RunDir, tracked: &Tracked) -> Option<Request> {
+    let plan: Plan = serde_json::from_str(&run.read_plan().ok()?).ok()?;
+    let asked = plan.resources;
+    let is_cut_off = tracked.status.state == JobState::Timeout;
+    let limit = is_cut_off.then(|| queue_limit(session, plan.scheduler, asked.queue.as_deref()));
+    Some(Request {
+        scheduler: plan.scheduler,
+        nodes: asked.nodes,
+        tasks_per_node: asked.tasks_per_node,
+        launcher: plan.launcher,
+        cpus_per_task: asked.cpus_per_task,
+        gpus_per_node: asked.gpus_per_node,
+        memory_bytes: asked.memory.map(|bytes| bytes.0),
+        memory_per_cpu_bytes: asked.memory_per_cpu.map(|bytes| bytes.0),
+        walltime_seconds: asked.walltime.map(|walltime| walltime.0),
+        queue: asked.queue,
+        queue_walltime_seconds: limit.flatten(),
+        storage: plan.storage.map(|storage| storage.class),
+        exclusive: asked.exclusive,
+        is_array: asked.array.is_some(),
+    })
+}
+
+/// What follows from the run's files. `sampled` is what the samples of its nodes say, in their order; nodes beyond it were
+/// not read.
+pub(crate) fn insight(
+    tracked: &Tracked,
+    request: Option<&Request>,
+    sampled: Vec<Option<Sampled>>,
+) -> Insight {
+    let unread = std::iter::repeat_with(|| None);
+    let nodes = tracked.reading.outcome.nodes.iter().zip(sampled.into_iter().chain(unread));
+    let nodes = nodes.map(|(record, sampled)| NodeView { record, sampled }).collect();
+    derive(&RunView { run: &tracked.record, status: &tracked.status, request, nodes })
+}
+
+/// The same with the samples of all its nodes read, or of the first few.
+pub(crate) fn read(session: &Session, run: &RunDir, tracked: &mut Tracked, all: bool) -> Insight {
+    let shown = if all { usize::MAX } else { NODES_READ };
+    let mut notes = Vec::new();
+    let nodes = tracked.reading.outcome.nodes.iter().take(shown);
+    let sampled: Vec<Option<Sampled>> = nodes
+        .map(|node| {
+            let series = Series::overview(run, node);
+            notes.extend(series.notes);
+            series.sampled
+        })
+        .collect();
+    tracked.reading.notes.extend(notes);
+    insight(tracked, request(session, run, tracked).as_ref(), sampled)
+}
