@@ -357,6 +357,15 @@ impl PrivateDir {
         }
     }
 
+    /// Opens a file to write to, creating it where it is missing; a link is refused.
+    ///
+    /// # Errors
+    /// What `openat(2)` says.
+    pub fn open_or_create(&self, name: &str) -> io::Result<File> {
+        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        Ok(File::from(openat(&self.fd, name, flags, FILE_MODE)?))
+    }
+
     /// Reads a file of at most `limit` bytes; a link is refused.
     ///
     /// # Errors

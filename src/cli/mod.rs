@@ -92,6 +92,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Doctor => commands::doctor::run(&session(None)?),
         Verb::Timings(args) => commands::timings::run(output, args),
         Verb::Explain(args) => commands::explain::run(output, args),
+        Verb::Export(args) => commands::export::run(&session(None)?, args),
         Verb::Config(args) => match args.verb {
             ConfigVerb::Show => commands::config::run(&session(None)?),
             ConfigVerb::EventsModule => commands::config::events_module(output),

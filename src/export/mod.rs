@@ -1,5 +1,15 @@
-//! Records as other programs read them, written to any `io::Write`.
+//! Records as other programs read them, written to any `io::Write`; and files that each consumer gets exactly once.
 
+mod consumer;
 mod openmetrics;
+mod output;
+mod parquet;
+mod rows;
+mod series;
 
+pub use consumer::{Consumer, ConsumerError, Delivery};
 pub use openmetrics::{Family, Flavour, MetricKind, Point, write_metrics};
+pub use output::OutputDir;
+pub use parquet::Parquet;
+pub use rows::{Csv, JsonLines, RowWriter};
+pub use series::{SeriesFamily, SeriesWriter, series_families};

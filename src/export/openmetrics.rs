@@ -81,34 +81,77 @@ impl Family {
 /// Those of `to`.
 pub fn write_metrics(to: &mut impl Write, flavour: Flavour, families: &[Family]) -> io::Result<()> {
     for family in families.iter().filter(|family| !family.points.is_empty()) {
-        let suffix = match family.kind {
-            MetricKind::Counter => "_total",
-            MetricKind::Gauge => "",
-            MetricKind::Info => "_info",
-        };
-        let (kind, name) = match (flavour, family.kind) {
-            (Flavour::OpenMetrics, MetricKind::Counter) => ("counter", family.name.to_owned()),
-            (Flavour::OpenMetrics, MetricKind::Gauge) => ("gauge", family.name.to_owned()),
-            (Flavour::OpenMetrics, MetricKind::Info) => ("info", family.name.to_owned()),
-            (Flavour::Prometheus, MetricKind::Counter) => ("counter", format!("{}{suffix}", family.name)),
-            (Flavour::Prometheus, _) => ("gauge", format!("{}{suffix}", family.name)),
-        };
-        writeln!(to, "# HELP {name} {}", escaped(family.help, flavour))?;
-        writeln!(to, "# TYPE {name} {kind}")?;
-        if flavour == Flavour::OpenMetrics && !family.unit.is_empty() {
-            writeln!(to, "# UNIT {name} {}", family.unit)?;
-        }
+        write_head(to, flavour, family.name, family.kind, family.unit, family.help)?;
         for point in &family.points {
-            write!(to, "{}{suffix}", family.name)?;
-            for (index, (label, value)) in point.labels.iter().enumerate() {
-                let before = if index == 0 { '{' } else { ',' };
-                write!(to, "{before}{label}=\"{}\"", escaped(value, Flavour::OpenMetrics))?;
-            }
-            let after = if point.labels.is_empty() { "" } else { "}" };
-            writeln!(to, "{after} {}", point.value)?;
+            let labels = point.labels.iter().map(|(name, value)| (*name, value.as_str()));
+            write_point(to, family.name, family.kind, labels, point.value, None)?;
         }
     }
-    if flavour == Flavour::OpenMetrics { writeln!(to, "# EOF") } else { Ok(()) }
+    if flavour == Flavour::OpenMetrics { write_end(to) } else { Ok(()) }
+}
+
+fn suffix(kind: MetricKind) -> &'static str {
+    match kind {
+        MetricKind::Counter => "_total",
+        MetricKind::Gauge => "",
+        MetricKind::Info => "_info",
+    }
+}
+
+/// What comes before the points of a family.
+pub(super) fn write_head(
+    to: &mut impl Write,
+    flavour: Flavour,
+    name: &str,
+    kind: MetricKind,
+    unit: &str,
+    help: &str,
+) -> io::Result<()> {
+    let (word, named) = match (flavour, kind) {
+        (Flavour::OpenMetrics, MetricKind::Counter) => ("counter", name.to_owned()),
+        (Flavour::OpenMetrics, MetricKind::Gauge) => ("gauge", name.to_owned()),
+        (Flavour::OpenMetrics, MetricKind::Info) => ("info", name.to_owned()),
+        (Flavour::Prometheus, MetricKind::Counter) => ("counter", format!("{name}{}", suffix(kind))),
+        (Flavour::Prometheus, _) => ("gauge", format!("{name}{}", suffix(kind))),
+    };
+    writeln!(to, "# HELP {named} {}", escaped(help, flavour))?;
+    writeln!(to, "# TYPE {named} {word}")?;
+    if flavour == Flavour::OpenMetrics && !unit.is_empty() {
+        writeln!(to, "# UNIT {named} {unit}")?;
+    }
+    Ok(())
+}
+
+/// One value; its time in Unix milliseconds UTC, where it is not that of the reading.
+pub(super) fn write_point<'a>(
+    to: &mut impl Write,
+    name: &str,
+    kind: MetricKind,
+    labels: impl Iterator<Item = (&'a str, &'a str)>,
+    value: f64,
+    at_ms: Option<i64>,
+) -> io::Result<()> {
+    write!(to, "{name}{}", suffix(kind))?;
+    let mut before = '{';
+    for (label, value) in labels {
+        write!(to, "{before}{label}=\"{}\"", escaped(value, Flavour::OpenMetrics))?;
+        before = ',';
+    }
+    let after = if before == '{' { "" } else { "}" };
+    match value {
+        f64::INFINITY => write!(to, "{after} +Inf")?,
+        f64::NEG_INFINITY => write!(to, "{after} -Inf")?,
+        _ => write!(to, "{after} {value}")?,
+    }
+    if let Some(at_ms) = at_ms {
+        write!(to, " {}.{:03}", at_ms.div_euclid(1000), at_ms.rem_euclid(1000))?;
+    }
+    writeln!(to)
+}
+
+/// The last line of OpenMetrics.
+pub(super) fn write_end(to: &mut impl Write) -> io::Result<()> {
+    writeln!(to, "# EOF")
 }
 
 /// Backslashes, line feeds and, but for help texts of Prometheus, quotes.

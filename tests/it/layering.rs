@@ -74,6 +74,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("annotate_snippets", &["diagnostic"]),
     ("tracing_subscriber", &["logging"]),
     ("rusqlite", &["store"]),
+    ("parquet", &["export"]),
     ("sysinfo", &["monitor"]),
     ("nvml_wrapper", &["monitor"]),
     ("nvml_wrapper_sys", &["monitor"]),

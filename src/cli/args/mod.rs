@@ -1,5 +1,6 @@
 //! The command line. Help texts, man pages, completions and `docs/cli.md` all come from here.
 
+mod export;
 mod image;
 mod make;
 
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
+pub(crate) use self::export::{Export, Format};
 pub(crate) use self::image::{Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageShow, ImageVerb};
 pub(crate) use self::make::{ImageBuild, ImagePull};
 use crate::job::{ArraySpec, SchedulerKind};
@@ -69,6 +71,9 @@ pub(crate) enum Verb {
     /// Tell in dlrun's words what a scheduler printed
     #[command(long_about = EXPLAIN)]
     Explain(Explain),
+    /// Write runs, timings, usage and samples for other programs
+    #[command(long_about = export::EXPORT)]
+    Export(Export),
     /// Show the settings
     Config(ConfigArgs),
     /// The images that jobs run in
@@ -119,6 +124,7 @@ impl Verb {
             Self::Doctor => "doctor",
             Self::Timings(_) => "timings",
             Self::Explain(_) => "explain",
+            Self::Export(_) => "export",
             Self::Config(_) => "config",
             Self::Image(args) => args.verb.name(),
             Self::Completions(_) => "completions",

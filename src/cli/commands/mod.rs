@@ -8,6 +8,7 @@ pub(crate) mod convert;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod explain;
+pub(crate) mod export;
 pub(crate) mod image;
 pub(crate) mod list;
 pub(crate) mod logs;

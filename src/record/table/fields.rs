@@ -212,6 +212,7 @@ const GPUS: &[Field] = &[
     real("throttled_seconds", "Time in which power or heat held the clocks down.").always(),
     real("idle_seconds", "Time in which no process of the run was on it.").always(),
     whole("xid_errors", "XID errors.").always(),
+    whole("updated_at_ms", "When the record of the measurement was written.").always(),
 ];
 
 const EVENTS: &[Field] = &[

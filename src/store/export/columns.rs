@@ -163,6 +163,7 @@ const GPUS: &[&str] = &[
     "throttled_seconds",
     "idle_seconds",
     "xid_errors",
+    "updated_at_ms",
 ];
 
 const EVENTS: &[&str] = &["place", "at_ms", "kind", "detail"];

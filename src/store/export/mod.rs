@@ -98,6 +98,7 @@ pub struct Pages {
     runs: Option<String>,
     /// Where the last page ended: number of the change, or node and place.
     reached: (i64, i64),
+    damaged: u64,
 }
 
 impl Pages {
@@ -114,20 +115,20 @@ impl Pages {
         };
         let sql = query(selection.table, selection.order, selection.settled);
         let (store, fields) = (store.identity()?.store, selection.table.fields());
-        Ok(Self { selection, store, fields, sql, runs, reached })
+        Ok(Self { selection, store, fields, sql, runs, reached, damaged: 0 })
     }
 
     /// Hands the rows of the next page to `each`, values in the order of [`Table::fields`]; false where there were none left.
     ///
     /// # Errors
-    /// Those of `each`, of [`Store::list`], and [`StoreError::Damaged`] where a block of samples cannot be decoded.
+    /// Those of `each` and of [`Store::list`].
     pub fn next<E: From<StoreError>>(
         &mut self,
         store: &Store,
         mut each: impl FnMut(&[Cell<'_>]) -> Result<(), E>,
     ) -> Result<bool, E> {
         let failed = |source| StoreError::of(&store.path, "read", source);
-        let Self { selection, store: name, fields, sql, runs, reached } = self;
+        let Self { selection, store: name, fields, sql, runs, reached, damaged } = self;
         let mut statement = store.connection.prepare_cached(sql).map_err(failed)?;
         let limit = if selection.table.is_of_samples() { PAGE_BLOCKS } else { PAGE_ROWS };
         let values = params![
@@ -147,12 +148,25 @@ impl Pages {
             *reached = (row.get(0).map_err(failed)?, row.get(1).map_err(failed)?);
             any = true;
             if selection.table.is_of_samples() {
-                samples::each(&store.path, name, selection, row, &mut each)?;
+                let begun = samples::block(name, row).map_err(failed)?;
+                match samples::readings(row).map_err(failed)? {
+                    Some(readings) => samples::each(begun, &readings, selection, &mut each)?,
+                    None => *damaged += 1,
+                }
             } else {
                 each(&cells(name, fields, row).map_err(failed)?)?;
             }
         }
         Ok(any)
+    }
+}
+
+impl Pages {
+    /// Blocks of samples that could not be decoded so far. They are passed over, as everywhere: users write them, and one that
+    /// is damaged must not keep all others back.
+    #[must_use]
+    pub fn damaged(&self) -> u64 {
+        self.damaged
     }
 }
 

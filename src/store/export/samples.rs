@@ -1,32 +1,24 @@
 //! Blocks of samples as rows: of each reading one, or one for each GPU or process in it.
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use rusqlite::Row;
 
 use super::Selection;
 use crate::record::{Cell, Sample, Table, decode_segment};
 use crate::store::integer;
-use crate::store::node::undecodable;
-use crate::store::open::StoreError;
 
 /// Columns of a row before the values of the reading: the database, the change, the measurement with name and user, the segment.
 const BEFORE: usize = 10;
 
-/// Hands out the rows of one block.
-pub(super) fn each<E: From<StoreError>>(
-    path: &Path,
-    store: &str,
+/// Hands out the rows of one block that begin so.
+pub(super) fn each<E>(
+    mut cells: Vec<Cell<'static>>,
+    readings: &[Sample],
     selection: &Selection,
-    row: &Row<'_>,
     out: &mut impl FnMut(&[Cell<'_>]) -> Result<(), E>,
 ) -> Result<(), E> {
-    let failed = |source| StoreError::of(path, "read", source);
-    let mut cells = block(store, row).map_err(failed)?;
-    let bytes: Vec<u8> = row.get(BEFORE + 1).map_err(failed)?;
-    let samples = decode_segment(&bytes).map_err(|error| undecodable(path, error))?;
-    for sample in samples.iter().filter(|sample| selection.is_in_time(sample.at_ms)) {
+    for sample in readings.iter().filter(|sample| selection.is_in_time(sample.at_ms)) {
         cells.truncate(BEFORE);
         cells.push(Cell::Whole(integer(sample.at_ms)));
         match selection.table {
@@ -41,8 +33,14 @@ pub(super) fn each<E: From<StoreError>>(
     Ok(())
 }
 
+/// The readings of a block; `None` where it is damaged.
+pub(super) fn readings(row: &Row<'_>) -> rusqlite::Result<Option<Vec<Sample>>> {
+    let bytes: Vec<u8> = row.get(BEFORE + 1)?;
+    Ok(decode_segment(&bytes).ok())
+}
+
 /// What all rows of a block begin with.
-fn block(store: &str, row: &Row<'_>) -> rusqlite::Result<Vec<Cell<'static>>> {
+pub(super) fn block(store: &str, row: &Row<'_>) -> rusqlite::Result<Vec<Cell<'static>>> {
     let text = |column| Ok::<_, rusqlite::Error>(Cell::Text(Cow::Owned(row.get(column)?)));
     let whole = |column| Ok::<_, rusqlite::Error>(Cell::Whole(row.get(column)?));
     Ok(vec![

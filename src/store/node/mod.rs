@@ -19,7 +19,6 @@ pub use backlog::{Backlog, Dropped};
 pub use collect::Collected;
 pub use live::{Live, LiveRun};
 pub use retain::Retained;
-pub(super) use spool::undecodable;
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -137,10 +137,7 @@ fn of_spool(path: &Path, source: rusqlite::Error) -> StoreError {
 }
 
 /// An error for bytes of the database that make no sense.
-pub(in crate::store) fn undecodable(
-    path: &Path,
-    error: impl std::error::Error + Send + Sync + 'static,
-) -> StoreError {
+pub(super) fn undecodable(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
     of_spool(path, damaged(error))
 }
 

@@ -1,0 +1,104 @@
+//! The arguments of `dlrun export`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+use crate::record::Table;
+
+/// The words of `--what`.
+const TABLES: [&str; 8] =
+    ["runs", "usage", "timings", "gpus", "events", "samples", "gpu-samples", "process-samples"];
+
+pub(crate) const EXPORT: &str = "Write runs, timings, usage and samples for other programs
+
+Without --output or --output-dir the rows go to standard output. With --since-last NAME each row arrives exactly once in files \
+of --output-dir, whatever is killed meanwhile: files are named after the range of changes that they hold, and the consumer may \
+take them away at any time. Only rows that are settled are exported so: runs and measurements that are over, epochs that ended. \
+One that changes later comes again, with a larger seq. The columns are in docs/export.md.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// Which tables, separated by commas; several need --format jsonl or --output-dir
+    #[arg(long, value_name = "TABLES", value_delimiter = ',', default_value = "runs", value_parser = TABLES)]
+    pub(crate) what: Vec<String>,
+    /// How rows are written
+    #[arg(long, value_name = "FORMAT", default_value = "csv")]
+    pub(crate) format: Format,
+    /// Only rows of this time and later: 2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00Z, or so long ago: 7d, 12h
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Only rows before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+    /// Only rows of this user's runs
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Only rows of this run: the beginning of its id, its name, the scheduler's job id, or @1 for the latest
+    #[arg(long, value_name = "RUN")]
+    pub(crate) run: Vec<String>,
+    /// Write to this file, in place of what is there, instead of standard output
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "output_dir")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write a file for each table into this directory
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) output_dir: Option<PathBuf>,
+    /// Only rows that this consumer has not got yet, each exactly once
+    #[arg(long, value_name = "NAME", requires = "output_dir", conflicts_with_all = ["since", "until", "run"])]
+    pub(crate) since_last: Option<String>,
+    /// Forget what the consumer got: all rows come again
+    #[arg(long, requires = "since_last")]
+    pub(crate) restart: bool,
+    /// Read this database instead of your own records: a node's, such as /var/lib/dlrun/dlrun.db, or a site's
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) store: Option<PathBuf>,
+}
+
+impl Export {
+    /// The tables, each once, in the order in which they are asked for.
+    pub(crate) fn tables(&self) -> Vec<Table> {
+        let mut tables: Vec<Table> = self.what.iter().filter_map(|word| Table::from_word(word)).collect();
+        let mut known = Vec::new();
+        tables.retain(|table| {
+            !known.contains(table) && {
+                known.push(*table);
+                true
+            }
+        });
+        tables
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// RFC 4180, with a head
+    Csv,
+    /// One JSON object a line; what `dlrun import` reads
+    Jsonl,
+    /// Parquet, compressed with zstd
+    Parquet,
+    /// Series with times for Prometheus; of runs, usage, timings, gpus and samples
+    Openmetrics,
+}
+
+impl Format {
+    /// How names of its files end.
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Jsonl => "jsonl",
+            Self::Parquet => "parquet",
+            Self::Openmetrics => "om",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_has_its_word() {
+        assert_eq!(TABLES, Table::ALL.map(Table::as_str));
+    }
+}

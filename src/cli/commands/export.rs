@@ -1,0 +1,424 @@
+//! `dlrun export`: rows for other programs.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::cli::args::{Export, Format};
+use crate::cli::error::{Error, Kind};
+use crate::cli::output::Output;
+use crate::cli::session::Session;
+use crate::cli::track::Tracker;
+use crate::cli::when::parse_time;
+use crate::clock::now_ms;
+use crate::export::{
+    Consumer, ConsumerError, Csv, JsonLines, OutputDir, Parquet, RowWriter, SeriesWriter, series_families,
+};
+use crate::job::RunId;
+use crate::record::Table;
+use crate::store::{Found, Order, Pages, Selection, Store, StoreError};
+
+/// Runs the verb.
+pub(crate) fn run(session: &Session, args: &Export) -> Result<u8, Error> {
+    check(session, args)?;
+    // Before anything is looked at: who waits for nothing is told at once.
+    let consumer = args.since_last.as_deref().map(|name| turn(session, args, name)).transpose()?;
+    let source = Source::open(session, args)?;
+    let Some(dir) = &args.output_dir else { return to_one(session, args, &source) };
+    let dir = OutputDir::open(dir).map_err(|source| no_dir(dir, &source))?;
+    let files = match consumer {
+        Some(consumer) => since_last(args, source, consumer, &dir)?,
+        None => whole(args, &source, &dir)?,
+    };
+    let rows: u64 = files.iter().map(|file| file.rows.unwrap_or(0)).sum();
+    let value = json!({ "files": files.iter().map(Written::to_json).collect::<Vec<_>>(), "rows": rows });
+    let text: String = files.iter().map(|file| format!("{}\n", file.path.display())).collect();
+    session.output.result("export", &value, &text)?;
+    Ok(0)
+}
+
+/// What goes together.
+fn check(session: &Session, args: &Export) -> Result<(), Error> {
+    let tables = args.tables();
+    let one_file = args.output_dir.is_none();
+    if one_file && tables.len() > 1 && args.format != Format::Jsonl {
+        let error = Error::new(Kind::Usage, "rows of several tables do not fit into one file of this format");
+        return Err(error.hinted("`--format jsonl` takes them, or `--output-dir DIR` makes a file of each"));
+    }
+    if args.format == Format::Openmetrics
+        && let Some(table) = tables.iter().find(|table| series_families(**table).is_empty())
+    {
+        let error = Error::new(Kind::Usage, format!("{} make no series for OpenMetrics", table.as_str()));
+        return Err(
+            error.hinted("runs, usage, timings, gpus and samples do; the other formats take all tables")
+        );
+    }
+    if one_file && args.output.is_none() {
+        if session.output.json {
+            let error = Error::new(Kind::Usage, "with --json there must be a file for the rows");
+            return Err(error.hinted("name `--output FILE`; `--format jsonl` alone prints rows as JSON"));
+        }
+        if args.format == Format::Parquet && io::stdout().is_terminal() {
+            let error = Error::new(Kind::Usage, "Parquet is nothing for a terminal");
+            return Err(error.hinted("name `--output FILE`, or write it into a pipe"));
+        }
+    }
+    Ok(())
+}
+
+/// The consumer's turn, with what was on its way to him settled.
+fn turn(session: &Session, args: &Export, name: &str) -> Result<Consumer, Error> {
+    let mut consumer = Consumer::open(&session.state()?.path().join("exports"), name)?;
+    if args.restart {
+        consumer.restart()?;
+    } else if let Some(path) = consumer.recover()? {
+        session.output.note(&format!("delivered `{}`, which an export before had written", path.display()));
+    }
+    Ok(consumer)
+}
+
+/// A database and what is wanted of it.
+struct Source {
+    store: Store,
+    user: Option<String>,
+    runs: Vec<RunId>,
+    since_ms: Option<u64>,
+    until_ms: Option<u64>,
+}
+
+impl Source {
+    fn open(session: &Session, args: &Export) -> Result<Self, Error> {
+        let now = now_ms();
+        let time = |text: &Option<String>| text.as_deref().map(|text| parse_time(text, now)).transpose();
+        let usage = |text: String| Error::new(Kind::Usage, text);
+        let (since_ms, until_ms) = (time(&args.since).map_err(usage)?, time(&args.until).map_err(usage)?);
+        let (store, runs) = match &args.store {
+            Some(path) => {
+                let store = Store::open_reader(path).map_err(of_reading)?;
+                let runs = args.run.iter().map(|text| find(&store, text)).collect::<Result<_, _>>()?;
+                (store, runs)
+            }
+            None => {
+                let mut tracker = Tracker::open(session)?;
+                tracker.refresh_unfinished(false)?;
+                let runs = args.run.iter().map(|text| tracker.find(text)).collect::<Result<_, _>>()?;
+                (tracker.store, runs)
+            }
+        };
+        Ok(Self { store, user: args.user.clone(), runs, since_ms, until_ms })
+    }
+
+    fn selection(&self, table: Table) -> Selection {
+        Selection {
+            user: self.user.clone(),
+            runs: self.runs.clone(),
+            since_ms: self.since_ms,
+            until_ms: self.until_ms,
+            ..Selection::all(table)
+        }
+    }
+}
+
+fn find(store: &Store, text: &str) -> Result<RunId, Error> {
+    match store.find(text)? {
+        Found::One(run_id) => Ok(run_id),
+        Found::None => {
+            let place = store.path().display();
+            Err(Error::new(Kind::Missing, format!("there is no run `{text}` in `{place}`")))
+        }
+        Found::Ambiguous(run_ids) => {
+            let error = Error::new(Kind::Missing, format!("`{text}` may mean {} runs", run_ids.len()));
+            Err(error.hinted("write more of the id"))
+        }
+    }
+}
+
+/// A file that was written.
+struct Written {
+    path: PathBuf,
+    table: Option<Table>,
+    /// `None` where they were written by an export before.
+    rows: Option<u64>,
+    /// The changes that are in it: after the first, up to the second.
+    range: Option<(u64, u64)>,
+}
+
+impl Written {
+    fn to_json(&self) -> Value {
+        json!({
+            "path": self.path,
+            "what": self.table.map(Table::as_str),
+            "rows": self.rows,
+            "after": self.range.map(|(after, _)| after),
+            "upto": self.range.map(|(_, upto)| upto),
+        })
+    }
+}
+
+/// To a file, or to standard output: at least once.
+fn to_one(session: &Session, args: &Export, source: &Source) -> Result<u8, Error> {
+    let selections: Vec<Selection> = args.tables().iter().map(|table| source.selection(*table)).collect();
+    let Some(path) = &args.output else {
+        let written = write_all(args.format, &source.store, &selections, io::stdout());
+        return match written {
+            // A reader that went away is no error.
+            Err(Failure::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+            other => other.map(|_| 0).map_err(|failure| failure.at(Path::new("standard output"))),
+        };
+    };
+    let rows = if path.metadata().is_ok_and(|about| !about.is_file()) {
+        let file = File::options().write(true).open(path).map_err(|error| unwritten(path, &error))?;
+        write_all(args.format, &source.store, &selections, file).map_err(|failure| failure.at(path))?
+    } else {
+        replace(path, |file| write_all(args.format, &source.store, &selections, file))?
+    };
+    let value =
+        json!({ "files": [{ "path": path, "what": args.what.join(","), "rows": rows }], "rows": rows });
+    session.output.result("export", &value, "")?;
+    Ok(0)
+}
+
+/// A file for each table, in place of what is there.
+fn whole(args: &Export, source: &Source, dir: &OutputDir) -> Result<Vec<Written>, Error> {
+    let one = |table: Table| {
+        let path = dir.path().join(format!("{}.{}", table.as_str(), args.format.extension()));
+        let selections = [source.selection(table)];
+        let rows = replace(&path, |file| write_all(args.format, &source.store, &selections, file))?;
+        Ok(Written { path, table: Some(table), rows: Some(rows), range: None })
+    };
+    args.tables().into_iter().map(one).collect()
+}
+
+/// Puts a file in its place once it is whole.
+fn replace(path: &Path, write: impl FnOnce(File) -> Result<u64, Failure>) -> Result<u64, Error> {
+    let Some(name) = path.file_name() else {
+        return Err(Error::new(Kind::Usage, format!("`{}` is no name of a file", path.display())));
+    };
+    let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = OutputDir::open(parent).map_err(|error| no_dir(parent, &error))?;
+    let random = getrandom::u64().map_err(|error| unwritten(path, &io::Error::other(error)))?;
+    let name = name.to_string_lossy();
+    let temporary = format!(".{name}.{random:016x}.tmp");
+    let file = dir.create(&temporary).map_err(|error| unwritten(path, &error))?;
+    let done = file.try_clone().map_err(Failure::Write).and_then(|to| {
+        let rows = write(to)?;
+        file.sync_all().map_err(Failure::Write)?;
+        dir.replace(&temporary, &name).map_err(Failure::Write)?;
+        Ok(rows)
+    });
+    done.map_err(|failure| {
+        dir.remove(&temporary);
+        failure.at(path)
+    })
+}
+
+/// What a consumer has not got yet.
+fn since_last(
+    args: &Export,
+    mut source: Source,
+    mut consumer: Consumer,
+    dir: &OutputDir,
+) -> Result<Vec<Written>, Error> {
+    let store = source.store.identity()?.store;
+    // No number is handed out that a power failure could give to another row.
+    let upto = source.store.durable_change()?;
+    consumer.bind(&store, upto, source.user.as_deref())?;
+    let mut files = Vec::new();
+    for table in args.tables() {
+        let after = consumer.reached(table);
+        if after >= upto {
+            continue;
+        }
+        let selection = Selection { after, upto, settled: true, ..source.selection(table) };
+        let delivery = consumer.begin(dir, table, upto, args.format.extension())?;
+        let to = delivery.content.try_clone().map_err(|error| unwritten(dir.path(), &error))?;
+        let rows = write_all(args.format, &source.store, &[selection], to)
+            .map_err(|failure| failure.at(dir.path()))?;
+        if rows == 0 {
+            drop(delivery);
+            consumer.pass(table, upto)?;
+        } else {
+            let path = consumer.deliver(delivery)?;
+            files.push(Written { path, table: Some(table), rows: Some(rows), range: Some((after, upto)) });
+        }
+    }
+    Ok(files)
+}
+
+/// Why rows could not be written.
+enum Failure {
+    Store(StoreError),
+    Write(io::Error),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Failure {
+    fn at(self, path: &Path) -> Error {
+        match self {
+            Self::Store(error) => of_reading(error),
+            Self::Write(error) => unwritten(path, &error),
+        }
+    }
+}
+
+/// Writes rows; returns their number.
+fn write_all(
+    format: Format,
+    store: &Store,
+    selections: &[Selection],
+    to: impl Write + Send,
+) -> Result<u64, Failure> {
+    let mut to = to;
+    let mut rows = 0;
+    for selection in selections {
+        rows += match format {
+            Format::Csv => write_rows(store, selection, Csv::new(&mut to, selection.table))?,
+            Format::Jsonl => write_rows(store, selection, JsonLines::new(&mut to, selection.table))?,
+            Format::Parquet => {
+                write_rows(store, selection, Parquet::new(&mut to, selection.table).map_err(Failure::Write)?)?
+            }
+            Format::Openmetrics => write_series(store, selection, &mut to)?,
+        };
+    }
+    store.verify_reading()?;
+    Ok(rows)
+}
+
+/// Page by page: nothing is locked while a reader takes its time.
+fn write_rows(store: &Store, selection: &Selection, mut writer: impl RowWriter) -> Result<u64, Failure> {
+    let mut pages = Pages::new(store, selection.clone())?;
+    let mut rows = 0;
+    loop {
+        let more = pages.next(store, |cells| {
+            rows += 1;
+            writer.row(cells).map_err(Failure::Write)
+        })?;
+        if !more {
+            break;
+        }
+        writer.flush().map_err(Failure::Write)?;
+    }
+    writer.finish().map_err(Failure::Write)?;
+    tell_damaged(selection.table, pages.damaged());
+    Ok(rows)
+}
+
+fn tell_damaged(table: Table, blocks: u64) {
+    if blocks > 0 {
+        Output::new(false).warning(&format!("{blocks} damaged blocks of {} are left out", table.as_str()));
+    }
+}
+
+/// Family by family; returns the rows of one.
+fn write_series(store: &Store, selection: &Selection, to: impl Write) -> Result<u64, Failure> {
+    let mut writer = SeriesWriter::new(to);
+    let (mut most, mut damaged) = (0, 0);
+    for family in series_families(selection.table) {
+        let mut pages = Pages::new(store, Selection { order: Order::ByMeasurement, ..selection.clone() })?;
+        let mut rows = 0;
+        writer.begin(&family).map_err(Failure::Write)?;
+        while pages.next(store, |cells| {
+            rows += 1;
+            writer.row(&family, cells).map_err(Failure::Write)
+        })? {
+            writer.flush().map_err(Failure::Write)?;
+        }
+        (most, damaged) = (most.max(rows), pages.damaged());
+    }
+    writer.finish().map_err(Failure::Write)?;
+    tell_damaged(selection.table, damaged);
+    Ok(most)
+}
+
+fn no_dir(dir: &Path, error: &io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Kind::Missing,
+        io::ErrorKind::PermissionDenied => Kind::NotPermitted,
+        _ => Kind::CannotWrite,
+    };
+    Error::new(kind, format!("cannot open the directory `{}`: {error}", dir.display()))
+        .hinted("it must be there, and you must be able to write to it")
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::PermissionDenied => Kind::NotPermitted,
+        _ => Kind::CannotWrite,
+    };
+    Error::new(kind, format!("cannot write `{}`: {error}", path.display()))
+}
+
+/// A database that is only read is told of in other words than one's own index.
+fn of_reading(error: StoreError) -> Error {
+    let (kind, hint) = match &error {
+        StoreError::Unreadable { source, .. } => match source.kind() {
+            io::ErrorKind::NotFound => (Kind::Missing, "`--store` names the file of a database"),
+            io::ErrorKind::PermissionDenied => {
+                (Kind::NotPermitted, "a node's database is for the members of its group, `dlrun`")
+            }
+            _ => (Kind::TryAgain, "the disk of the database gives no answer"),
+        },
+        StoreError::Older { .. } => {
+            (Kind::Config, "its own dlrun or dlrund brings it up to date: start one of this version there")
+        }
+        StoreError::Newer { .. } => (Kind::Config, "export it with the dlrun that wrote it, or a later one"),
+        StoreError::Foreign { .. } => (Kind::Config, "name a database of dlrun's"),
+        StoreError::Changed { .. } => {
+            (Kind::TryAgain, "a node daemon began to write to it; nothing was delivered, so try again")
+        }
+        StoreError::Busy { .. } => (Kind::TryAgain, "try again later"),
+        _ => return error.into(),
+    };
+    Error::new(kind, error).hinted(hint)
+}
+
+impl From<ConsumerError> for Error {
+    fn from(error: ConsumerError) -> Self {
+        let restart = "`--restart` gives all rows once more; another name begins a consumer of its own";
+        let (kind, hint) = match &error {
+            ConsumerError::Name { .. } => (
+                Kind::Usage,
+                "a name is up to 64 letters, digits and `._-`, and begins with a letter or digit",
+            ),
+            ConsumerError::Busy { .. } => (Kind::TryAgain, "one at a time; it will bring the rows"),
+            ConsumerError::Private(_) => {
+                (Kind::CannotWrite, "`dlrun config show` tells where the state directory is")
+            }
+            ConsumerError::Damaged { .. } | ConsumerError::SetBack { .. } => (Kind::Config, restart),
+            ConsumerError::OtherStore { .. } => (
+                Kind::Config,
+                "the index was made anew, or `--store` names another; `--restart` gives all rows once more",
+            ),
+            ConsumerError::Newer { .. } => {
+                (Kind::Config, "export with the dlrun that wrote it, or a later one")
+            }
+            ConsumerError::OtherUser { .. } => {
+                (Kind::Usage, "a consumer keeps to its `--user`; another name begins one of its own")
+            }
+            ConsumerError::DirGone { .. } => (
+                Kind::Config,
+                "nobody can tell whether its consumer got it: look for the file there, then `--restart` or bring the \
+                 directory back",
+            ),
+            ConsumerError::Taken { .. } => (
+                Kind::CannotWrite,
+                "another consumer of this name writes there; give it another name or directory",
+            ),
+            ConsumerError::Write { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                (Kind::NotPermitted, "nothing was delivered; the next export goes on from there")
+            }
+            ConsumerError::Write { .. } => (
+                Kind::CannotWrite,
+                "nothing is lost and nothing comes twice: export again once that is mended",
+            ),
+        };
+        Self::new(kind, error).hinted(hint)
+    }
+}
