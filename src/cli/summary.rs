@@ -81,7 +81,10 @@ pub(crate) fn with_curves(
     bars: Bars,
 ) -> String {
     let table = table_text(tracked, state, insight, bars);
-    let below = insights::advice(insight) + &insights::notes(insight);
+    // What waits, and an array as a whole, has nothing that could be known.
+    let has_begun = !tracked.reading.outcome.nodes.is_empty() || !tracked.reading.notes.is_empty();
+    let notes = if has_begun { insights::notes(insight) } else { String::new() };
+    let below = insights::advice(insight) + &notes;
     printable(&(table + curves + &below + &remarks(tracked)))
 }
 

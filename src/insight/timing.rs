@@ -74,6 +74,10 @@ pub struct Timing {
     pub evaluation_seconds: Option<f64>,
     /// Writing of checkpoints, likewise.
     pub checkpoint_seconds: Option<f64>,
+    /// Evaluation outside of all epochs, in seconds.
+    pub evaluation_outside_seconds: Option<f64>,
+    /// Writing of checkpoints outside of all epochs, in seconds.
+    pub checkpoint_outside_seconds: Option<f64>,
     /// How often the epochs began to count anew.
     pub restarts: u32,
 }
@@ -99,6 +103,8 @@ pub fn timing(view: &RunView<'_>) -> Option<Timing> {
         run_seconds_stated: progress.run_seconds,
         evaluation_seconds: mean_of(&steady, |epoch| epoch.evaluation_seconds),
         checkpoint_seconds: mean_of(&steady, |epoch| epoch.checkpoint_seconds),
+        evaluation_outside_seconds: progress.evaluation_seconds,
+        checkpoint_outside_seconds: progress.checkpoint_seconds,
         restarts: progress.restarts,
     })
 }

@@ -1,7 +1,7 @@
 //! An insight for people: rows of the table of `show`, what to paste, what is not known.
 
 use crate::cli::bars::Bars;
-use crate::insight::{Advice, Compared, EpochTimes, Insight, Timing, Unmeasured};
+use crate::insight::{Advice, Compared, EpochTimes, Insight, Setting, Timing, Unmeasured};
 use crate::record::{Progress, TimeSource};
 use crate::units::{Bytes, Walltime, display_seconds};
 
@@ -23,6 +23,10 @@ pub(crate) fn rows(
 ) {
     if let Some(timing) = &insight.timing {
         timing_rows(timing, progress, bars, row);
+        let conditions = conditions(&insight.setting);
+        if !conditions.is_empty() {
+            folded_row("timed on", &conditions.join(", "), row);
+        }
     }
     for limit in &insight.limits {
         folded_row("limited by", &limit.text, row);
@@ -73,6 +77,15 @@ fn timing_rows(timing: &Timing, progress: Option<&Progress>, bars: Bars, row: &m
     if !aside.is_empty() {
         row("of an epoch", aside.join(", "));
     }
+    let outside = [
+        (timing.evaluation_outside_seconds, "evaluation"),
+        (timing.checkpoint_outside_seconds, "checkpoints"),
+    ];
+    let outside: Vec<String> =
+        outside.iter().filter_map(|(seconds, what)| Some(format!("{what} {}", short((*seconds)?)))).collect();
+    if !outside.is_empty() {
+        row("beside them", outside.join(", "));
+    }
     if let Some(steps) = &timing.steps {
         let (median, p95) = (short(steps.median_seconds), short(steps.p95_seconds));
         let source = source_text(steps.source);
@@ -85,6 +98,24 @@ fn timing_rows(timing: &Timing, progress: Option<&Progress>, bars: Bars, row: &m
     } else if let Some(stated) = &timing.throughput_stated {
         row("throughput", format!("{} {} (the last one printed)", rate_text(stated.value), stated.unit));
     }
+}
+
+/// Under what conditions: what decides the speed and is easily forgotten.
+fn conditions(setting: &Setting) -> Vec<String> {
+    let mut words = Vec::new();
+    if let [cpus, ..] = setting.cpus_effective[..] {
+        let model = setting.cpu_models.first().map(|model| format!(" of {model}")).unwrap_or_default();
+        let each = if setting.nodes > 1 { " on the smallest node" } else { "" };
+        let digits = usize::from(cpus.fract() > 0.0);
+        words.push(format!("{cpus:.digits$} CPUs{model}{each}"));
+    }
+    for alike in setting.gpu_models.chunk_by(|a, b| a == b) {
+        words.push(format!("{} {}", alike.len(), alike[0]));
+    }
+    words.extend(setting.gpu_clock_mhz.map(|mhz| format!("GPU clock {mhz:.0} MHz")));
+    words.extend(setting.others_cpus_busy.map(|cpus| format!("{cpus:.1} CPUs busy with others' work")));
+    words.extend(setting.storage.iter().cloned());
+    words
 }
 
 fn epoch_text(epochs: &EpochTimes) -> String {

@@ -143,6 +143,14 @@ impl Case<'_> {
                 self.view.run.nodes
             ));
         }
+        let mut names: Vec<&str> = self.nodes().iter().map(|node| node.node.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!(
+                "several commands ran on {}, and what they used together is not known",
+                twice[0]
+            ));
+        }
         enough_to_limit(self.used)
     }
 

@@ -55,6 +55,7 @@ fn a_wasteful_run_is_told_what_to_paste() {
         "first epoch  90.5 s, +30.0 s against the later ones\n",
         "epoch times  #+++",
         "samples/s    992\n",
+        "timed on     8 CPUs of EPYC, 1 NVIDIA H200, GPU clock 1980 MHz\n",
         "limited by   compute-bound: its GPUs were busy 97% of the time\n",
         "CPUs used    ######..............  2.5 of 8 (31%)\n",
         "memory used  ###.................  10GiB of 64GiB (16%)\n",

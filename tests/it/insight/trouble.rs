@@ -50,6 +50,15 @@ fn an_element_says_nothing_of_its_array() {
 }
 
 #[test]
+fn commands_that_shared_a_node_are_not_taken_for_nodes() {
+    let mut case = wasteful(HOUR);
+    let again = case.nodes[0].clone();
+    case.nodes.push(again);
+    case.nodes[1].0.key.step = 1;
+    assert!(why_silent(&case.insight(), "advice/memory").contains("several commands ran on n1"));
+}
+
+#[test]
 fn a_run_without_records_samples_or_plan_is_named_as_such() {
     let mut case = wasteful(HOUR);
     case.nodes[0].1.clear();
