@@ -37,6 +37,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "job",
             "monitor",
             "plan",
+            "private",
             "protocol",
             "record",
             "rundir",

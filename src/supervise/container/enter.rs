@@ -175,8 +175,13 @@ fn decide(
 ) -> Result<Decided, Closed> {
     let (sender, receiver) = channel();
     let asked = container.clone();
-    std::thread::spawn(move || drop(sender.send(by_the_node(&asked, &variables))));
-    match receiver.recv_timeout(PATIENCE) {
+    let asking = std::thread::spawn(move || drop(sender.send(by_the_node(&asked, &variables))));
+    let answer = receiver.recv_timeout(PATIENCE);
+    if answer.is_ok() {
+        // It is older than the supervisor's mask, and a signal that it took while it ends would end the process.
+        let _ = asking.join();
+    }
+    match answer {
         Ok(Ok(decided)) => Ok(decided),
         Ok(Err(Unknown::Closed(why))) => Err(why),
         Ok(Err(Unknown::Odd(why))) => Ok(by_the_submission(bare, why)),

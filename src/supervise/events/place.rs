@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
 
+use nix::sys::signal::SigSet;
+
 use crate::monitor::{identity, start_time_ticks};
 use crate::private::{PrivateDir, PrivateError};
 
@@ -28,6 +30,8 @@ const SWEPT: usize = 256;
 pub(in crate::supervise) fn make() -> Option<PathBuf> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
+        // It is older than the supervisor's mask, and a signal that it took would end the process.
+        let _ = SigSet::all().thread_block();
         let made = SHARED.iter().map(|shared| make_in(Path::new(shared)));
         let _ = sender.send(made.into_iter().find_map(Result::ok));
     });
