@@ -16,13 +16,15 @@ use crate::scheduler::SchedulerError;
 use crate::scheduler::find::WrongQsub;
 use crate::store::StoreError;
 
-/// Kinds of failure; the number is the exit code (`sysexits.h`).
+/// Kinds of failure; the number is the exit code (`sysexits.h`), but for [`Kind::Data`], which shares one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The command line is wrong.
     Usage = 64,
     /// The job file is wrong.
     JobFile = 65,
+    /// Another file that was named is wrong; the exit code is that of [`Kind::JobFile`].
+    Data = 165,
     /// Something that was named is not there.
     Missing = 66,
     /// A scheduler or the node daemon does not answer.
@@ -42,10 +44,19 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// The exit code. Files that are wrong share one.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Data => Self::JobFile as u8,
+            other => other as u8,
+        }
+    }
+
     fn word(self) -> &'static str {
         match self {
             Self::Usage => "usage",
             Self::JobFile => "job_file",
+            Self::Data => "data",
             Self::Missing => "missing",
             Self::Unreachable => "unreachable",
             Self::Internal => "internal",
@@ -65,6 +76,8 @@ pub(crate) struct Error {
     source: Box<dyn StdError + Send + Sync>,
     hints: Vec<String>,
     faults: Option<Faults>,
+    /// Problems whose text is not at hand, for programs.
+    problems: Option<Box<Value>>,
 }
 
 /// Problems in a file, kept with its text so that they can be shown in place.
@@ -78,7 +91,7 @@ struct Faults {
 impl Error {
     /// An error of `kind`.
     pub(crate) fn new(kind: Kind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { kind, source: source.into(), hints: Vec::new(), faults: None }
+        Self { kind, source: source.into(), hints: Vec::new(), faults: None, problems: None }
     }
 
     /// Problems in a file.
@@ -92,6 +105,12 @@ impl Error {
     /// Adds the user's next step.
     pub(crate) fn hinted(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds where it is wrong, for programs: a list of objects with `line`, `column`, `message` and `hint`.
+    pub(crate) fn with_problems(mut self, problems: Value) -> Self {
+        self.problems = Some(Box::new(problems));
         self
     }
 
@@ -125,10 +144,13 @@ impl Error {
     pub(crate) fn to_json(&self) -> Value {
         let mut error = json!({
             "kind": self.kind.word(),
-            "exit_code": self.kind as i32,
+            "exit_code": self.kind.code(),
             "message": self.message(),
             "hints": self.hints,
         });
+        if let Some(problems) = &self.problems {
+            error["problems"] = (**problems).clone();
+        }
         if let Some(faults) = &self.faults {
             let problem = |problem: &Problem| {
                 let position = problem.position(&faults.text);

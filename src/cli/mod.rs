@@ -10,6 +10,8 @@ mod elements;
 mod error;
 mod follow;
 mod images;
+mod imported;
+mod incoming;
 mod insights;
 mod interrupt;
 mod load;
@@ -54,7 +56,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
         Ok(code) => code,
         Err(error) => {
             output.failure(cli.verb.name(), &error);
-            error.kind as u8
+            error.kind.code()
         }
     }
 }
@@ -97,6 +99,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
             ConfigVerb::Show => commands::config::run(&session(None)?),
             ConfigVerb::EventsModule => commands::config::events_module(output),
         },
+        Verb::Import(args) => commands::import::run(&session(None)?, args),
         Verb::Image(args) => commands::image::run(&session(None)?, args),
         Verb::Completions(args) => commands::completions::run(output, args),
         Verb::Man(args) => commands::man::run(output, args),

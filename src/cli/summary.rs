@@ -1,5 +1,7 @@
 //! What is known of a run, for people and for programs.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Value, json};
 
 use super::bars::Bars;
@@ -40,6 +42,16 @@ fn epochs(tracked: &Tracked) -> Option<EpochSummary> {
 /// The run as JSON: what was submitted, its status, what follows from the measurements, the nodes' records, and the
 /// elements of an array.
 pub(crate) fn to_json(tracked: &Tracked, state: &StateDir) -> Value {
+    of_records(tracked, Some(&records(tracked, state)))
+}
+
+/// Where the files of the run lie.
+fn records(tracked: &Tracked, state: &StateDir) -> PathBuf {
+    state.path().join("runs").join(tracked.record.run_id.as_str())
+}
+
+/// As [`to_json`], of a run whose files lie in `records`, or nowhere.
+pub(crate) fn of_records(tracked: &Tracked, records: Option<&Path>) -> Value {
     let Tracked { record, status, reading, .. } = tracked;
     let mut value = json!({
         "run": record,
@@ -48,7 +60,7 @@ pub(crate) fn to_json(tracked: &Tracked, state: &StateDir) -> Value {
         "summary": { "epochs": epochs(tracked), "usage": usage(tracked) },
         "nodes": reading.outcome.nodes,
         "unreadable": reading.notes,
-        "records": state.path().join("runs").join(record.run_id.as_str()),
+        "records": records,
     });
     if !tracked.elements.is_empty() {
         value["elements"] = elements::to_json(tracked);
@@ -67,7 +79,7 @@ pub(crate) fn exit_text(exit: ExitStatus) -> String {
 /// The run as a table.
 pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
     let insight = insights::insight(tracked, None, Vec::new());
-    let table = table_text(tracked, state, &insight, Bars::Ascii);
+    let table = table_text(tracked, &records(tracked, state).display().to_string(), &insight, Bars::Ascii);
     // Much of it was said by others: the job's output, the driver, the kernel.
     printable(&(table + &remarks(tracked)))
 }
@@ -80,7 +92,7 @@ pub(crate) fn with_curves(
     curves: &str,
     bars: Bars,
 ) -> String {
-    let table = table_text(tracked, state, insight, bars);
+    let table = table_text(tracked, &records(tracked, state).display().to_string(), insight, bars);
     // What waits, and an array as a whole, has nothing that could be known.
     let has_begun = !tracked.reading.outcome.nodes.is_empty() || !tracked.reading.notes.is_empty();
     let notes = if has_begun { insights::notes(insight) } else { String::new() };
@@ -88,7 +100,14 @@ pub(crate) fn with_curves(
     printable(&(table + curves + &below + &remarks(tracked)))
 }
 
-fn table_text(tracked: &Tracked, state: &StateDir, insight: &Insight, bars: Bars) -> String {
+/// The run as a table, of one whose files are not here; `records` says where they are.
+pub(crate) fn described(tracked: &Tracked, records: &str) -> String {
+    let insight = insights::insight(tracked, None, Vec::new());
+    let table = table_text(tracked, records, &insight, Bars::Ascii);
+    printable(&(table + &remarks(tracked)))
+}
+
+fn table_text(tracked: &Tracked, records: &str, insight: &Insight, bars: Bars) -> String {
     let Tracked { record, status, reading, .. } = tracked;
     let mut table = table();
     let mut row = |name: &str, value: String| {
@@ -137,7 +156,7 @@ fn table_text(tracked: &Tracked, state: &StateDir, insight: &Insight, bars: Bars
     if let Some(output) = &record.output {
         row("output", output.clone());
     }
-    row("records", state.path().join("runs").join(record.run_id.as_str()).display().to_string());
+    row("records", records.to_owned());
     rendered(table)
 }
 

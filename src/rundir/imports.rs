@@ -51,8 +51,8 @@ impl fmt::Display for ImportId {
     }
 }
 
-/// Lines that are being imported. Nothing is left of them unless [`Incoming::keep`] is called.
-pub struct Incoming {
+/// Lines that are being imported. Nothing is left of them unless [`ImportCopy::keep`] is called.
+pub struct ImportCopy {
     dir: PrivateDir,
     name: String,
     path: PathBuf,
@@ -92,7 +92,7 @@ impl StateDir {
     ///
     /// # Errors
     /// `Create`, `Write`.
-    pub fn begin_import(&self) -> Result<Incoming, RunDirError> {
+    pub fn begin_import(&self) -> Result<ImportCopy, RunDirError> {
         let dir = self.ensure(IMPORTS)?;
         self.clear_left_behind(&dir)?;
         let failed = |source| PrivateError::Write { path: dir.path().to_owned(), source };
@@ -100,7 +100,7 @@ impl StateDir {
         let name = format!("{UNFINISHED}{random:016x}");
         let lines = dir.create_file(&name).and_then(|file| Encoder::new(file, 0)).map_err(failed)?;
         let path = dir.path().join(&name);
-        Ok(Incoming { dir, name, path, digest: Sha256::new(), lines: Some(lines) })
+        Ok(ImportCopy { dir, name, path, digest: Sha256::new(), lines: Some(lines) })
     }
 
     /// Removes what was kept; what is not there is none the less gone.
@@ -128,7 +128,7 @@ impl StateDir {
     }
 }
 
-impl Incoming {
+impl ImportCopy {
     /// Adds a line, without its line break.
     ///
     /// # Errors
@@ -168,13 +168,13 @@ impl Incoming {
     }
 }
 
-impl fmt::Debug for Incoming {
+impl fmt::Debug for ImportCopy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Incoming").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("ImportCopy").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
-impl Drop for Incoming {
+impl Drop for ImportCopy {
     fn drop(&mut self) {
         // It was renamed, or nobody wants it.
         let _ = self.dir.remove(&self.name);

@@ -31,7 +31,7 @@ mod words;
 pub use attempt::{Attempt, Reading};
 pub use failure::RunDirError;
 pub use fit::fitted;
-pub use imports::{ImportId, Incoming};
+pub use imports::{ImportCopy, ImportId};
 pub use node::{MAX_NODE_NAME, MAX_RECORD, MAX_SEGMENT, NodeDir, node_name_problem};
 pub use run::{MAX_RUN_FILE, RunDir};
 pub use site::{read_site, write_site};

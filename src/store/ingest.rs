@@ -230,6 +230,8 @@ impl Writer<'_> {
     pub fn clear(&self) -> Result<(), StoreError> {
         // Children first: then each table is emptied in one go, without a look at every row.
         for table in [
+            "import",
+            "waiting",
             "live",
             "spool",
             "spool_columns",
@@ -247,6 +249,7 @@ impl Writer<'_> {
             "target",
             "attempt",
             "run",
+            "origin",
         ] {
             self.execute(&format!("DELETE FROM {table}"), [])?;
         }
@@ -260,7 +263,7 @@ impl Writer<'_> {
         self.select(NODE_OF, params![key.run_id.as_str(), key.element, key.attempt, key.node, key.step])
     }
 
-    fn attempt_row(&self, run_id: &RunId, element: u32, attempt: u32) -> Result<i64, StoreError> {
+    pub(super) fn attempt_row(&self, run_id: &RunId, element: u32, attempt: u32) -> Result<i64, StoreError> {
         self.execute(
             "INSERT INTO attempt (run, element, attempt) SELECT id, ?2, ?3 FROM run WHERE run_id = ?1
              ON CONFLICT (run, element, attempt) DO NOTHING",
@@ -274,7 +277,7 @@ impl Writer<'_> {
         id.ok_or_else(|| self.unknown(run_id))
     }
 
-    fn target_row(&self, host: &HostFacts) -> Result<Option<i64>, StoreError> {
+    pub(super) fn target_row(&self, host: &HostFacts) -> Result<Option<i64>, StoreError> {
         let Some(fingerprint) = fingerprint(host) else { return Ok(None) };
         self.execute(
             "INSERT OR IGNORE INTO target (fingerprint, cpu_model, cpus, mem_total_bytes) VALUES (?1, ?2, ?3, ?4)",
@@ -284,7 +287,7 @@ impl Writer<'_> {
     }
 
     /// `None` where a newer record is there.
-    fn node_row(
+    pub(super) fn node_row(
         &self,
         attempt: i64,
         target: Option<i64>,

@@ -77,8 +77,8 @@ pub struct Rollup {
 }
 
 /// Joins a table whose rows belong to a node with the key of that node, and keeps the order of keys.
-const KEY: &str = "attempt.element, attempt.attempt, node.node, node.step";
-const OF_RUN: &str =
+pub(super) const KEY: &str = "attempt.element, attempt.attempt, node.node, node.step";
+pub(super) const OF_RUN: &str =
     "JOIN attempt ON node.attempt = attempt.id JOIN run ON attempt.run = run.id WHERE run.run_id = ?1";
 
 impl Store {
@@ -221,7 +221,7 @@ impl Store {
     }
 }
 
-fn key(run_id: &RunId, row: &Row<'_>) -> rusqlite::Result<MeasureKey> {
+pub(super) fn key(run_id: &RunId, row: &Row<'_>) -> rusqlite::Result<MeasureKey> {
     Ok(MeasureKey {
         run_id: run_id.clone(),
         element: row.get(0)?,

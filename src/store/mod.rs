@@ -10,16 +10,19 @@
 
 mod elements;
 mod export;
+mod import;
 mod ingest;
 mod measures;
 mod node;
 mod open;
 mod parts;
 mod reader;
+mod records;
 mod runs;
 mod schema;
 
 pub use export::{Identity, Order, Pages, Selection};
+pub use import::{Importer, Taken};
 pub use ingest::{Segment, Writer};
 pub use measures::{Block, NodeProgress, NodeTimings, NodeUsage, Rollup};
 pub use node::{Backlog, Collected, Dropped, Live, LiveRun, NodeId, NodeStore, Retained};

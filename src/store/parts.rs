@@ -53,7 +53,7 @@ impl Writer<'_> {
         (0..).zip(&progress.epochs).try_for_each(|(index, epoch)| self.put_epoch(node, place(index), epoch))
     }
 
-    fn put_epoch(&self, node: i64, place: u64, epoch: &Epoch) -> Result<(), StoreError> {
+    pub(super) fn put_epoch(&self, node: i64, place: u64, epoch: &Epoch) -> Result<(), StoreError> {
         let metrics = serde_json::to_string(&epoch.metrics).expect("numbers under names");
         self.execute(
             "INSERT INTO timing (change_seq, node, place, epoch, printed_seconds, clock_seconds, ended_at_ms, event,
@@ -167,7 +167,7 @@ impl Writer<'_> {
     }
 
     /// What is as it was is not written: it would count as a change.
-    fn put_gpu(&self, node: i64, usage: &GpuUsage) -> Result<(), StoreError> {
+    pub(super) fn put_gpu(&self, node: i64, usage: &GpuUsage) -> Result<(), StoreError> {
         let gpu = &usage.gpu;
         self.execute(
             PUT_GPU,

@@ -72,25 +72,25 @@ impl Store {
         Ok(self.rows(&sql, [run_id.as_str()], run_row)?.pop())
     }
 
-    /// The runs that are not known to be over, newest first.
+    /// The runs that are not known to be over, newest first. Of those that were imported nobody here can tell more.
     ///
     /// # Errors
     /// As [`Store::list`].
     pub fn unfinished(&self) -> Result<Vec<RunRow>, StoreError> {
         // The words of the index `run_unfinished`, or SQLite does not see that it fits.
         let sql = format!(
-            "SELECT {COLUMNS} FROM run WHERE state IN ('pending', 'running', 'suspended', 'unknown')
+            "SELECT {COLUMNS} FROM run WHERE state IN ('pending', 'running', 'suspended', 'unknown') AND origin IS NULL
              ORDER BY submitted_at_ms DESC"
         );
         self.rows(&sql, [], run_row)
     }
 
-    /// Every run of the index, to tell new directories from known ones.
+    /// Every run of the index that has a directory, to tell new directories from known ones.
     ///
     /// # Errors
     /// As [`Store::list`].
     pub fn known_runs(&self) -> Result<HashSet<RunId>, StoreError> {
-        Ok(self.rows("SELECT run_id FROM run", [], run_id)?.into_iter().collect())
+        Ok(self.rows("SELECT run_id FROM run WHERE origin IS NULL", [], run_id)?.into_iter().collect())
     }
 
     /// Finds the run that `text` means: `@1` is the latest, `@2` the one before; else a whole run id; else the newest

@@ -15,6 +15,7 @@ mod cli_completions;
 mod cli_config;
 mod cli_doctor;
 mod cli_exec;
+mod cli_import;
 mod cli_list;
 mod cli_logs;
 mod cli_man;

@@ -43,8 +43,8 @@ pub(crate) struct Export {
     /// Write a file for each table into this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output_dir: Option<PathBuf>,
-    /// Only rows that this consumer has not got yet, each exactly once
-    #[arg(long, value_name = "NAME", requires = "output_dir", conflicts_with_all = ["since", "until", "run"])]
+    /// Only rows that this consumer has not got yet, each exactly once; without --output-dir into the setting `export.dir`
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["since", "until", "run", "output"])]
     pub(crate) since_last: Option<String>,
     /// Forget what the consumer got: all rows come again
     #[arg(long, requires = "since_last")]

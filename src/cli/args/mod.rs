@@ -3,6 +3,7 @@
 mod export;
 mod image;
 mod make;
+mod records;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub(crate) use self::export::{Export, Format};
 pub(crate) use self::image::{Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageShow, ImageVerb};
 pub(crate) use self::make::{ImageBuild, ImagePull};
+pub(crate) use self::records::Import;
 use crate::job::{ArraySpec, SchedulerKind};
 
 /// Plans, submits, watches and records neural-network training runs on Slurm, Torque, OpenPBS and single machines.
@@ -76,6 +78,9 @@ pub(crate) enum Verb {
     Export(Export),
     /// Show the settings
     Config(ConfigArgs),
+    /// Read runs back that `dlrun export --format jsonl` wrote, here or elsewhere
+    #[command(long_about = records::IMPORT)]
+    Import(Import),
     /// The images that jobs run in
     Image(ImageArgs),
     /// Print the completion script of a shell
@@ -126,6 +131,7 @@ impl Verb {
             Self::Explain(_) => "explain",
             Self::Export(_) => "export",
             Self::Config(_) => "config",
+            Self::Import(_) => "import",
             Self::Image(args) => args.verb.name(),
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
@@ -225,6 +231,9 @@ pub(crate) struct List {
     /// Ask the scheduler's accounting too (slow)
     #[arg(long)]
     pub(crate) history: bool,
+    /// The runs of this database, as `dlrun import --store` makes it, instead of your own
+    #[arg(long, value_name = "DB", value_hint = ValueHint::FilePath, conflicts_with_all = ["reindex", "history"])]
+    pub(crate) store: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -245,6 +254,9 @@ pub(crate) struct Show {
     #[arg(long, value_name = "N", default_value_t = 300, requires = "series",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) points: u32,
+    /// A run of this database, as `dlrun import --store` makes it, instead of your own
+    #[arg(long, value_name = "DB", value_hint = ValueHint::FilePath, conflicts_with_all = ["history", "series"])]
+    pub(crate) store: Option<PathBuf>,
 }
 
 const DOCTOR: &str = "Tell what works here and what does not; exit code 78 where something fails

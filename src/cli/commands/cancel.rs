@@ -129,7 +129,7 @@ fn finish(
     if told.is_empty() && failures.len() == 1 {
         return Err(failures.remove(0).1);
     }
-    let worst = failures.iter().map(|(_, error)| error.kind as u8).max().unwrap_or(0);
+    let worst = failures.iter().map(|(_, error)| error.kind.code()).max().unwrap_or(0);
     let mut runs = told.to_vec();
     for (run_id, error) in &failures {
         session.output.note(&format!("run {run_id} was not cancelled:"));

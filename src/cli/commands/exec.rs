@@ -31,7 +31,7 @@ pub(crate) fn run(output: Output, args: &Exec) -> Result<u8, Error> {
         Ok(prepared) => prepared,
         Err(closed) => {
             let kind = kind_of(&closed.why.why);
-            return Err(closed_error(kind, closed.record(kind as i32)));
+            return Err(closed_error(kind, closed.record(i32::from(kind.code()))));
         }
     };
     prepared.warnings().iter().for_each(|warning| output.job_warning(warning));

@@ -26,7 +26,9 @@ pub(crate) fn run(session: &Session, args: &Export) -> Result<u8, Error> {
     // Before anything is looked at: who waits for nothing is told at once.
     let consumer = args.since_last.as_deref().map(|name| turn(session, args, name)).transpose()?;
     let source = Source::open(session, args)?;
-    let Some(dir) = &args.output_dir else { return to_one(session, args, &source) };
+    // Of files for a consumer the site may have said where they go.
+    let of_site = args.since_last.as_ref().map(|_| session.settings.export_dir());
+    let Some(dir) = &args.output_dir.clone().or(of_site) else { return to_one(session, args, &source) };
     let dir = OutputDir::open(dir).map_err(|source| no_dir(dir, &source))?;
     let files = match consumer {
         Some(consumer) => since_last(args, source, consumer, &dir)?,
@@ -42,7 +44,7 @@ pub(crate) fn run(session: &Session, args: &Export) -> Result<u8, Error> {
 /// What goes together.
 fn check(session: &Session, args: &Export) -> Result<(), Error> {
     let tables = args.tables();
-    let one_file = args.output_dir.is_none();
+    let one_file = args.output_dir.is_none() && args.since_last.is_none();
     if one_file && tables.len() > 1 && args.format != Format::Jsonl {
         let error = Error::new(Kind::Usage, "rows of several tables do not fit into one file of this format");
         return Err(error.hinted("`--format jsonl` takes them, or `--output-dir DIR` makes a file of each"));

@@ -4,20 +4,25 @@ use serde_json::{Value, json};
 
 use crate::cli::args::List;
 use crate::cli::error::{Error, Kind};
+use crate::cli::imported::open_store;
 use crate::cli::session::Session;
 use crate::cli::summary::reason_text;
 use crate::cli::table::{rendered, table};
 use crate::cli::track::Tracker;
 use crate::cli::when::{ago, seconds_between};
 use crate::clock::now_ms;
+use crate::diagnostic::printable;
 use crate::job::{JobState, RunId};
 use crate::record::{CauseKind, Status};
-use crate::store::{Filter, RunRow};
+use crate::store::{Filter, RunRow, Store};
 use crate::units::display_seconds;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
     let filter = Filter { name: args.name.clone(), states: states(args.state.as_deref())? };
+    if let Some(path) = &args.store {
+        return print(session, &open_store(path)?, args.limit, &filter);
+    }
     let mut tracker = match Tracker::open(session) {
         // Nothing was submitted yet: that is an answer, not a failure.
         Err(error) if error.kind == Kind::Missing => {
@@ -33,9 +38,13 @@ pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
         session.output.note(&format!("indexed {runs} runs anew"));
     }
     tracker.refresh_unfinished(args.history)?;
-    let rows = tracker.store.list(args.limit, &filter)?;
+    print(session, &tracker.store, args.limit, &filter)
+}
+
+fn print(session: &Session, store: &Store, limit: usize, filter: &Filter) -> Result<u8, Error> {
+    let rows = store.list(limit, filter)?;
     let run_ids: Vec<RunId> = rows.iter().map(|row| row.record.run_id.clone()).collect();
-    let prefixes = tracker.store.shortest_prefixes(&run_ids)?;
+    let prefixes = store.shortest_prefixes(&run_ids)?;
     let value = json!({ "runs": rows.iter().zip(&prefixes).map(|(row, prefix)| to_json(row, prefix)).collect::<Vec<_>>() });
     session.output.result("list", &value, &to_text(&rows, &prefixes))?;
     Ok(0)
@@ -103,7 +112,8 @@ fn to_text(rows: &[RunRow], prefixes: &[String]) -> String {
         ];
         table.add_row(first.into_iter().chain(has_arrays.then(over)).chain(rest));
     }
-    rendered(table)
+    // Names may have been told elsewhere.
+    printable(&rendered(table))
 }
 
 /// How the program ended, or the scheduler's reason (Slurm's `NonZeroExitCode` says less): other causes are said by the state.

@@ -10,6 +10,7 @@ pub(crate) mod exec;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod image;
+pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod man;

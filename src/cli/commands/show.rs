@@ -6,18 +6,34 @@ use crate::cli::args::Show;
 use crate::cli::bars::Bars;
 use crate::cli::elements;
 use crate::cli::error::{Error, Kind};
+use crate::cli::imported::{self, open_store};
 use crate::cli::insights::{self, NODES_READ};
 use crate::cli::series::{self, Series};
 use crate::cli::session::Session;
 use crate::cli::summary;
-use crate::cli::track::{Tracked, Tracker, output_path};
+use crate::cli::track::{Tracked, Tracker, found, output_path};
 use crate::insight::Sampled;
 use crate::rundir::RunDir;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
+    if let Some(path) = &args.store {
+        let store = open_store(path)?;
+        let run_id = found(store.find(&args.run)?, &args.run)?;
+        return imported::show(session, &store, &run_id, args.element);
+    }
     let mut tracker = Tracker::open(session)?;
     let run_id = tracker.find(&args.run)?;
+    if tracker.store.is_imported(&run_id)? {
+        if args.series {
+            let error = Error::new(
+                Kind::Missing,
+                format!("run {run_id} was imported: its series is not in files here"),
+            );
+            return Err(error.hinted("`dlrun export --what samples` gives what is in the index"));
+        }
+        return imported::show(session, &tracker.store, &run_id, args.element);
+    }
     let tracked = tracker.refresh(std::slice::from_ref(&run_id), args.history)?;
     let Some(mut tracked) = tracked.into_iter().next() else {
         return Err(Error::new(Kind::Internal, "the run vanished"));

@@ -112,6 +112,7 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
     }
     let mut watched = Vec::new();
     for run_id in run_ids {
+        tracker.expect_directory(&run_id)?;
         let run = tracker.state.run(&run_id)?;
         let plan: Option<Plan> = run.read_plan().ok().and_then(|text| serde_json::from_str(&text).ok());
         let record = run.read_run()?;

@@ -5,6 +5,24 @@ use crate::cli::error::{Error, Kind};
 use crate::job::{JobState, RunId};
 use crate::store::{Filter, Found, RunRow};
 
+/// The one run that `text` means.
+pub(crate) fn found(found: Found, text: &str) -> Result<RunId, Error> {
+    match found {
+        Found::One(run_id) => Ok(run_id),
+        Found::None => {
+            let error = Error::new(Kind::Missing, format!("there is no run `{text}`"));
+            Err(error.hinted(
+                "`dlrun list` shows the runs; one is named by four or more letters of its id, its name or its job id",
+            ))
+        }
+        Found::Ambiguous(run_ids) => {
+            let some: Vec<String> = run_ids.iter().take(5).map(ToString::to_string).collect();
+            let error = Error::new(Kind::Missing, format!("`{text}` may mean {} runs", run_ids.len()));
+            Err(error.hinted(format!("write more of the id: {}", some.join(", "))))
+        }
+    }
+}
+
 impl Tracker<'_> {
     /// The runs that `text` may mean.
     pub(crate) fn look_up(&mut self, text: &str) -> Result<Found, Error> {
@@ -14,20 +32,7 @@ impl Tracker<'_> {
 
     /// The run that `text` means.
     pub(crate) fn find(&mut self, text: &str) -> Result<RunId, Error> {
-        match self.look_up(text)? {
-            Found::One(run_id) => Ok(run_id),
-            Found::None => {
-                let error = Error::new(Kind::Missing, format!("there is no run `{text}`"));
-                Err(error.hinted(
-                    "`dlrun list` shows the runs; one is named by four or more letters of its id, its name or its job id",
-                ))
-            }
-            Found::Ambiguous(run_ids) => {
-                let some: Vec<String> = run_ids.iter().take(5).map(ToString::to_string).collect();
-                let error = Error::new(Kind::Missing, format!("`{text}` may mean {} runs", run_ids.len()));
-                Err(error.hinted(format!("write more of the id: {}", some.join(", "))))
-            }
-        }
+        found(self.look_up(text)?, text)
     }
 
     /// The run that `text` means, for verbs that act on runs that are not over: of several runs of one name that which goes

@@ -3,6 +3,9 @@
 use super::look::{Heard, Look, look};
 use super::{Seen, Tracker};
 use crate::cli::error::Error;
+use crate::cli::incoming::{Stop, take_lines};
+use crate::clock::now_ms;
+use crate::diagnostic::chain;
 use crate::job::RunId;
 use crate::record::{NodeRecord, decode_columns};
 use crate::rundir::RunDir;
@@ -13,7 +16,8 @@ impl Tracker<'_> {
     pub(crate) fn discover(&mut self) -> Result<(), Error> {
         let known = self.store.known_runs()?;
         let new: Vec<RunId> = self.state.runs()?.filter(|run_id| !known.contains(run_id)).collect();
-        self.take_in(&new)
+        self.take_in(&new)?;
+        self.take_in_imports()
     }
 
     /// Makes the index anew from the files; returns the number of runs.
@@ -21,7 +25,41 @@ impl Tracker<'_> {
         self.store.write(|writer| writer.clear())?;
         let all: Vec<RunId> = self.state.runs()?.collect();
         self.take_in(&all)?;
+        self.take_in_imports()?;
         Ok(all.len())
+    }
+
+    /// Takes in what was imported without this index: on another machine, or into an earlier one.
+    fn take_in_imports(&mut self) -> Result<(), Error> {
+        let imports = self.state.imports()?;
+        if imports.is_empty() {
+            return Ok(());
+        }
+        let known = self.store.known_imports()?;
+        for id in imports.iter().filter(|id| !known.contains(id.as_str())) {
+            let lines = match self.state.open_import(id) {
+                Ok(lines) => lines,
+                Err(error) => {
+                    self.warn("import", &format!("import {id} is passed over: {}", chain(&error).join(": ")));
+                    continue;
+                }
+            };
+            let taken = self.store.write(|writer| {
+                let mut importer = writer.importer();
+                let counts = take_lines(lines, &mut importer, None, true, None)?;
+                importer.finish()?;
+                writer.note_import(id.as_str(), now_ms(), counts.lines)?;
+                Ok(counts.wrong)
+            });
+            match taken {
+                Ok(0) => {}
+                Ok(wrong) => self.warn("import", &format!("{wrong} lines of import {id} are passed over")),
+                Err(Stop::Store(error)) => return Err(error.into()),
+                // What could be read was good when it came: the file is damaged.
+                Err(stop) => self.warn("import", &format!("import {id} is passed over: {stop}")),
+            }
+        }
+        Ok(())
     }
 
     fn take_in(&mut self, run_ids: &[RunId]) -> Result<(), Error> {
@@ -32,6 +70,7 @@ impl Tracker<'_> {
                 for run_id in some {
                     let Ok(run) = state.run(run_id) else { continue };
                     let Ok(record) = run.read_run() else { continue };
+                    writer.forget_imported(run_id)?;
                     writer.upsert_run(&record)?;
                     ingest(writer, &run, true)?;
                     let Ok(Look { status, changed, .. }) =

@@ -8,7 +8,7 @@ mod look;
 
 use std::collections::BTreeSet;
 
-use super::error::Error;
+use super::error::{Error, Kind};
 use super::session::Session;
 use crate::clock::now_ms;
 use crate::diagnostic::chain;
@@ -21,6 +21,7 @@ use look::{Heard, Look};
 
 pub(crate) use ask::job_ref;
 pub(crate) use evidence::output_path;
+pub(crate) use find::found;
 
 /// A run as just seen.
 #[derive(Debug, Clone)]
@@ -109,6 +110,9 @@ impl<'a> Tracker<'a> {
         let mut due = Vec::new();
         for run_id in run_ids {
             let opened = self.state.run(run_id).and_then(|run| Ok((record_of(&run)?, run)));
+            if opened.as_ref().is_err_and(RunDirError::is_missing) {
+                self.expect_directory(run_id)?;
+            }
             let (record, run) = opened.inspect_err(|error| self.pass_over(run_id, error))?;
             due.push((run, record));
         }
@@ -123,6 +127,15 @@ impl<'a> Tracker<'a> {
         }
         self.take_in_seen(&seen, true);
         Ok(seen.into_iter().map(Tracked::from).collect())
+    }
+
+    /// Refuses a run that was imported, for verbs that look at its files or act on its job.
+    pub(crate) fn expect_directory(&self, run_id: &RunId) -> Result<(), Error> {
+        if !self.store.is_imported(run_id)? {
+            return Ok(());
+        }
+        let error = Error::new(Kind::Missing, format!("run {run_id} was imported: it has no directory here"));
+        Err(error.hinted("`dlrun show` tells what is known of it"))
     }
 
     fn look(

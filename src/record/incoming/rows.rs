@@ -249,13 +249,7 @@ measured!(UsageRow {
     cpus_allowed: Option<u64>,
     #[serde(default, deserialize_with = "name_or_none")]
     omp_num_threads: Option<String>,
-    #[serde(default, deserialize_with = "name_or_none")]
-    affinity: Option<String>,
-    #[serde(default, deserialize_with = "amount_or_none")]
-    cpus_effective: Option<f64>,
-    #[serde(default, deserialize_with = "amount_or_none")]
-    others_cpus_busy: Option<f64>,
-    storage_classes: Option<Vec<crate::record::StorageClass>>,
+    conditions: Conditions,
     #[serde(default, deserialize_with = "name_or_none")]
     cgroup: Option<String>,
     container: Option<ContainerRecord>,
@@ -393,12 +387,7 @@ impl From<UsageRow> for Incoming {
             },
             gpus: Vec::new(),
             events: Vec::new(),
-            conditions: Conditions {
-                affinity: row.affinity.clone(),
-                cpus_effective: row.cpus_effective,
-                others_cpus_busy: row.others_cpus_busy,
-                storage: row.storage_classes.clone().unwrap_or_default(),
-            },
+            conditions: row.conditions.clone(),
             output: row.output.clone(),
             cgroup: row.cgroup.clone(),
             gaps: row.gaps.clone(),

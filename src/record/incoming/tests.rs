@@ -24,7 +24,9 @@ fn full(table: Table) -> Map<String, Value> {
             ("event", FieldType::Text) => json!("oom_kill"),
             ("parts", _) => json!([{ "job_id": "96", "offset": 2 }]),
             ("elements", _) => json!({ "total": 2, "states": { "failed": 1, "completed": 1 } }),
-            ("storage_classes", _) => json!([{ "of": "workdir", "class": "nfs4" }]),
+            ("conditions", _) => {
+                json!({ "affinity": "0-3", "storage": [{ "of": "workdir", "class": "nfs4" }] })
+            }
             ("container", _) => json!({ "source": "/i.sif" }),
             ("metrics" | "last_metrics", _) => json!({ "loss": 0.5, "acc": null }),
             ("gaps", _) => json!([{ "from_ms": 1, "to_ms": 2, "why": "stopped" }]),
@@ -53,6 +55,8 @@ fn read(row: &Map<String, Value>) -> Result<Incoming, LineFault> {
 fn is_derived(table: Table, name: &str) -> bool {
     match table {
         Table::Runs => false,
+        Table::Usage => ["name", "user", "affinity", "cpus_effective", "others_cpus_busy"].contains(&name),
+        Table::Gpus => ["name", "user", "updated_at_ms"].contains(&name),
         Table::Timings => ["name", "user", "seconds", "source"].contains(&name),
         _ => ["name", "user"].contains(&name),
     }

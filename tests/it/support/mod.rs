@@ -6,6 +6,7 @@ pub(crate) mod fakes;
 pub(crate) mod noisy;
 pub(crate) mod nvml;
 pub(crate) mod recorded;
+pub(crate) mod rows;
 pub(crate) mod scripted;
 pub(crate) mod stand_in;
 pub(crate) mod wait;

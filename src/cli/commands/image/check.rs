@@ -50,7 +50,7 @@ pub(crate) fn run(session: &Session, args: &ImageCheck) -> Result<u8, Error> {
             Err(error) if wanted.len() == 1 || error.kind == Kind::TryAgain => return Err(error),
             Err(error) => {
                 let value = json!({ "image": name, "ok": false, "error": error.to_json() });
-                (value, format!("{name}: {}\n", error.message()), error.kind as u8)
+                (value, format!("{name}: {}\n", error.message()), error.kind.code())
             }
         };
         values.push(value);

@@ -1,0 +1,205 @@
+//! `dlrun import`: rows of JSON Lines become runs again.
+
+use std::io::{BufRead, BufReader, ErrorKind, stdin};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::cli::args::Import;
+use crate::cli::error::{Error, Kind};
+use crate::cli::incoming::{Counts, Problem, Stop, take_lines};
+use crate::cli::progress::Display;
+use crate::cli::session::Session;
+use crate::cli::source::open;
+use crate::cli::track::Tracker;
+use crate::clock::now_ms;
+use crate::rundir::StateDir;
+use crate::store::{Store, StoreError};
+
+/// Where the rows go.
+enum Target<'a> {
+    /// The user's own records: their index, and copies in their state directory.
+    Own(Box<Tracker<'a>>),
+    /// A database that is the truth itself.
+    Database(Store),
+}
+
+/// Runs the verb.
+pub(crate) fn run(session: &Session, args: &Import) -> Result<u8, Error> {
+    let mut target = Target::open(session, args)?;
+    let mut files: Vec<Value> = Vec::new();
+    let (mut text, mut worst) = (String::new(), 0);
+    for file in &args.files {
+        let shown = if is_stdin(file) { "standard input".to_owned() } else { file.display().to_string() };
+        match take_file(session, args, &mut target, file, &shown) {
+            Ok(counts) => {
+                counts.problems.iter().for_each(|problem| session.output.warning(&problem.text(&shown)));
+                if counts.wrong > 0 {
+                    worst = worst.max(Kind::Data.code());
+                }
+                text.push_str(&format!("{shown}: {}\n", counts.to_text()));
+                files.push(counts.to_json(&shown));
+            }
+            // Of several files one that is wrong hides no other.
+            Err(error) if args.files.len() > 1 && error.kind != Kind::CannotWrite => {
+                session.output.warning(&format!("{shown} is left out: {}", error.message()));
+                worst = worst.max(error.kind.code());
+                files.push(json!({ "file": shown, "error": error.to_json() }));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if args.dry_run {
+        text.push_str("nothing was changed\n");
+    }
+    let value = json!({ "store": target.path(), "dry_run": args.dry_run, "files": files });
+    session.output.result("import", &value, &crate::diagnostic::printable(&text))?;
+    Ok(worst)
+}
+
+fn is_stdin(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+impl<'a> Target<'a> {
+    fn open(session: &'a Session, args: &Import) -> Result<Self, Error> {
+        let Some(path) = &args.store else {
+            if args.dry_run && session.existing_state().is_err_and(|error| error.kind == Kind::Missing) {
+                return Ok(Self::Database(Store::in_memory()?));
+            }
+            session.state()?;
+            let mut tracker = Tracker::open(session)?;
+            // Which runs are own ones.
+            tracker.discover()?;
+            return Ok(Self::Own(Box::new(tracker)));
+        };
+        let is_there = path.symlink_metadata().is_ok();
+        let store = if args.dry_run && !is_there { Store::in_memory() } else { Store::open(path) };
+        let store = store.map_err(|error| of_database(error, path))?;
+        if store.is_of_a_node().map_err(|error| of_database(error, path))? {
+            let message =
+                format!("`{}` is the database of a node daemon, which alone writes it", path.display());
+            return Err(
+                Error::new(Kind::NotPermitted, message).hinted("name another database with `--store`")
+            );
+        }
+        Ok(Self::Database(store))
+    }
+
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::Own(tracker) => tracker.store.path().to_owned(),
+            Self::Database(store) => store.path().to_owned(),
+        }
+    }
+
+    fn parts(&mut self) -> (&mut Store, Option<&StateDir>) {
+        match self {
+            Self::Own(tracker) => (&mut tracker.store, Some(&tracker.state)),
+            Self::Database(store) => (store, None),
+        }
+    }
+}
+
+/// A database of its own is no index that could be made anew.
+fn of_database(error: StoreError, path: &Path) -> Error {
+    let kind = match &error {
+        StoreError::NotOurs { .. } => Kind::NotPermitted,
+        StoreError::Busy { .. } => Kind::TryAgain,
+        StoreError::Newer { .. } | StoreError::Foreign { .. } | StoreError::Damaged { .. } => Kind::Data,
+        _ => Kind::CannotWrite,
+    };
+    let hint = match &error {
+        StoreError::Newer { .. } => "use the newer dlrun".to_owned(),
+        StoreError::Busy { .. } => "try again".to_owned(),
+        _ => format!("`--store` names the database; `{}` is left as it is", path.display()),
+    };
+    Error::new(kind, error).hinted(hint)
+}
+
+fn take_file(
+    session: &Session,
+    args: &Import,
+    target: &mut Target<'_>,
+    file: &Path,
+    shown: &str,
+) -> Result<Counts, Error> {
+    let from: Box<dyn BufRead> = if is_stdin(file) {
+        Box::new(stdin().lock())
+    } else {
+        Box::new(BufReader::with_capacity(1 << 16, opened(file)?))
+    };
+    let mut display = Display::timed(session.output);
+    let is_database = matches!(target, Target::Database(_));
+    match take(from, args, target, (&mut display, shown)) {
+        Ok(counts) => Ok(counts),
+        Err(Stop::DryRun(counts)) => Ok(*counts),
+        Err(Stop::Wrong(problem)) => Err(wrong(&problem, shown)),
+        Err(Stop::Unreadable(error)) => {
+            Err(Error::new(Kind::Missing, format!("cannot read `{shown}`: {error}")))
+        }
+        Err(Stop::Copy(error)) => Err(error.into()),
+        Err(Stop::Store(error)) if is_database => Err(of_database(error, &target.path())),
+        Err(Stop::Store(error)) => Err(error.into()),
+    }
+}
+
+/// One transaction: all of a file, or nothing.
+fn take(
+    from: impl BufRead,
+    args: &Import,
+    target: &mut Target<'_>,
+    told: (&mut Display, &str),
+) -> Result<Counts, Stop> {
+    let (store, state) = target.parts();
+    let mut copy = match state.filter(|_| !args.dry_run) {
+        Some(state) => Some(state.begin_import()?),
+        None => None,
+    };
+    let mut kept = None;
+    let done = store.write(|writer| {
+        let mut importer = writer.importer();
+        let counts = take_lines(from, &mut importer, copy.as_mut(), args.keep_going, Some(told))?;
+        importer.finish()?;
+        if args.dry_run {
+            return Err(Stop::DryRun(Box::new(counts)));
+        }
+        // The copy first: what the index holds must be found again in files.
+        if let Some(copy) = copy.take().filter(|_| counts.is_news()) {
+            let id = copy.id();
+            writer.note_import(id.as_str(), now_ms(), counts.lines - counts.wrong)?;
+            if copy.keep()? {
+                kept = Some(id);
+            }
+        }
+        Ok(counts)
+    });
+    if let (Err(_), Some(state), Some(id)) = (&done, state, kept) {
+        // It was not taken in, so it was not imported.
+        let _ = state.forget_import(&id);
+    }
+    done
+}
+
+fn opened(file: &Path) -> Result<std::fs::File, Error> {
+    let shown = file.display();
+    let unreadable = |error: std::io::Error| {
+        let denied = error.kind() == ErrorKind::PermissionDenied;
+        let kind = if denied { Kind::NotPermitted } else { Kind::Missing };
+        Error::new(kind, format!("cannot read `{shown}`: {error}"))
+    };
+    let opened = open(file).map_err(unreadable)?;
+    if opened.metadata().map_err(unreadable)?.is_dir() {
+        let error = Error::new(Kind::Missing, format!("`{shown}` is a directory"));
+        return Err(error.hinted(format!("name the files in it: {shown}/*.jsonl")));
+    }
+    Ok(opened)
+}
+
+fn wrong(problem: &Problem, shown: &str) -> Error {
+    let mut error = Error::new(Kind::Data, problem.text(shown)).with_problems(json!([problem.to_json()]));
+    if let Some(hint) = problem.hint() {
+        error = error.hinted(hint);
+    }
+    error.hinted("nothing of this file was taken in; `--keep-going` passes over lines that are wrong")
+}

@@ -1,0 +1,84 @@
+//! Runs that have no directory here: what was imported of them is in the database alone.
+
+use std::path::Path;
+
+use super::elements;
+use super::error::{Error, Kind};
+use super::session::Session;
+use super::summary;
+use super::track::{Tracked, output_path};
+use crate::job::RunId;
+use crate::record::{NodeRecord, Outcome};
+use crate::rundir::{Attempt, Reading};
+use crate::store::{Store, StoreError};
+
+/// What stands in the place of the run's directory.
+const NO_RECORDS: &str = "none here: the run was imported";
+
+/// Opens a database that is only read.
+pub(crate) fn open_store(path: &Path) -> Result<Store, Error> {
+    Store::open_reader(path).map_err(|error| {
+        let kind = match &error {
+            StoreError::Unreadable { source, .. }
+                if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                Kind::NotPermitted
+            }
+            StoreError::Unreadable { .. } => Kind::Missing,
+            StoreError::Busy { .. } => Kind::TryAgain,
+            _ => Kind::Data,
+        };
+        Error::new(kind, error).hinted("`dlrun import --store DB FILE` makes such a database")
+    })
+}
+
+/// Tells what is known of a run by the database.
+pub(crate) fn show(
+    session: &Session,
+    store: &Store,
+    run_id: &RunId,
+    element: Option<u32>,
+) -> Result<u8, Error> {
+    let Some(row) = store.run(run_id)? else {
+        return Err(Error::new(Kind::Internal, "the run vanished"));
+    };
+    let records = store.node_records(run_id)?;
+    let is_array = row.record.array.is_some();
+    let mut tracked = Tracked {
+        reading: match element {
+            None if is_array => Reading { attempt: None, outcome: Outcome::default(), notes: Vec::new() },
+            _ => newest(records, element.unwrap_or(0)),
+        },
+        elements: store.elements(run_id)?,
+        record: row.record,
+        status: row.status,
+    };
+    if let Some(element) = element {
+        let Some(seen) = tracked.elements.iter().find(|seen| seen.element == element) else {
+            let message = format!("nothing is known of an element {element} of run {run_id}");
+            return Err(Error::new(Kind::Missing, message));
+        };
+        tracked.status = seen.status.clone();
+        tracked.elements = Vec::new();
+        let output = output_path(&tracked.record, Some(element));
+        tracked.record.output = output.map(|path| path.to_string_lossy().into_owned());
+    }
+    let mut value = summary::of_records(&tracked, None);
+    value["attempts"] = elements::attempts_to_json(&[]);
+    session.output.result("show", &value, &summary::described(&tracked, NO_RECORDS))?;
+    Ok(0)
+}
+
+/// The records of the newest attempt of an element.
+fn newest(records: Vec<NodeRecord>, element: u32) -> Reading {
+    let of_element = |record: &&NodeRecord| record.key.element == element;
+    let attempt = records.iter().filter(of_element).map(|record| record.key.attempt).max();
+    let nodes = records
+        .into_iter()
+        .filter(|record| record.key.element == element && Some(record.key.attempt) == attempt);
+    Reading {
+        attempt: attempt.map(|attempt| Attempt { element, attempt }),
+        outcome: Outcome { nodes: nodes.collect(), ..Outcome::default() },
+        notes: Vec::new(),
+    }
+}

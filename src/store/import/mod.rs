@@ -1,0 +1,444 @@
+//! Taking in rows that another database exported.
+//!
+//! A row is another version of the same thing, so what counts is which one is newer, never which one came first: files may
+//! come in any order, and more than once. A run that has a directory of its own here is left alone. Rows that come before what
+//! they hang on (an epoch is exported when it ends, its run when that is over) wait in a table of their own.
+
+mod newer;
+mod samples;
+mod views;
+
+use std::collections::HashSet;
+
+use rusqlite::{OptionalExtension, params};
+
+use super::ingest::Writer;
+use super::open::{Store, StoreError};
+use super::{integer, optional};
+use crate::job::RunId;
+use crate::record::{
+    Epoch, Event, GpuUsage, Incoming, IncomingRun, IncomingUsage, MeasureKey, Row, RowVersion, Sample,
+};
+use newer::{NodeVersion, RunVersion};
+use samples::Segment;
+
+/// Rows that wait are taken in so many at a time.
+const AT_ONCE: i64 = 500;
+
+/// What became of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// There was none.
+    New,
+    /// It replaces an older version.
+    Newer,
+    /// This version, or a newer one, is there.
+    Known,
+    /// Its run is one of this state directory's own, which knows better.
+    Own,
+    /// What it hangs on did not come yet.
+    Waits,
+}
+
+/// Takes rows in, within one transaction. Finish it with [`Importer::finish`].
+#[derive(Debug)]
+pub struct Importer<'a> {
+    writer: &'a Writer<'a>,
+    /// Where the rows of the last measurement go: they come in thousands.
+    last: Option<(MeasureKey, Place)>,
+    /// The run whose nodes changed.
+    touched: Option<RunId>,
+    /// The segment whose readings come.
+    segment: Option<Segment>,
+}
+
+/// Where a row that hangs on a measurement goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// To this node.
+    Node(i64),
+    /// Nowhere: the run is an own one.
+    Own,
+    /// To those that wait.
+    Missing,
+}
+
+impl Store {
+    /// The names of the imports that the index took in.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn known_imports(&self) -> Result<HashSet<String>, StoreError> {
+        Ok(self.rows("SELECT name FROM import", [], |row| row.get(0))?.into_iter().collect())
+    }
+
+    /// Says whether a run came from another database.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn is_imported(&self, run_id: &RunId) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM run WHERE run_id = ?1 AND origin IS NOT NULL";
+        Ok(!self.rows(sql, [run_id.as_str()], |_| Ok(()))?.is_empty())
+    }
+
+    /// Says whether the database is a node daemon's: those have a journal that others may read beside.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn is_of_a_node(&self) -> Result<bool, StoreError> {
+        let journal = self.rows("PRAGMA journal_mode", [], |row| row.get::<_, String>(0))?;
+        Ok(journal.first().is_some_and(|mode| mode == "wal"))
+    }
+}
+
+impl Writer<'_> {
+    /// Begins to take rows in.
+    #[must_use]
+    pub fn importer(&self) -> Importer<'_> {
+        Importer { writer: self, last: None, touched: None, segment: None }
+    }
+
+    /// Notes that an import of this name was taken in.
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] and what the disk adds to it.
+    pub fn note_import(&self, name: &str, at_ms: u64, rows: u64) -> Result<(), StoreError> {
+        let sql = "INSERT OR IGNORE INTO import (name, at_ms, lines) VALUES (?1, ?2, ?3)";
+        self.execute(sql, params![name, integer(at_ms), integer(rows)]).map(drop)
+    }
+
+    /// Forgets a run that was imported, since it has a directory of its own now.
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] and what the disk adds to it.
+    pub fn forget_imported(&self, run_id: &RunId) -> Result<(), StoreError> {
+        self.execute("DELETE FROM run WHERE run_id = ?1 AND origin IS NOT NULL", [run_id.as_str()])?;
+        self.execute("DELETE FROM waiting WHERE run_id = ?1", [run_id.as_str()]).map(drop)
+    }
+
+    /// The row of the database that a row comes from.
+    fn origin(&self, version: &RowVersion) -> Result<Option<i64>, StoreError> {
+        self.execute("INSERT OR IGNORE INTO origin (store) VALUES (?1)", [&version.store])?;
+        self.select("SELECT id FROM origin WHERE store = ?1", [&version.store])
+    }
+}
+
+impl Importer<'_> {
+    /// Takes a row in; `line` is what it was read from, and is kept where the row has to wait.
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] and what the disk adds to it.
+    pub fn take(&mut self, incoming: Incoming, line: &str) -> Result<Taken, StoreError> {
+        let version = &incoming.version;
+        match incoming.row {
+            Row::Run(run) => self.take_run(version, &run),
+            Row::Usage(usage) => self.take_usage(version, &usage, line),
+            Row::Timing(key, place, epoch) => {
+                self.below(key, line, |importer, node| importer.take_epoch(version, node, place, &epoch))
+            }
+            Row::Gpu(key, usage) => {
+                self.below(key, line, |importer, node| importer.take_gpu(version, node, &usage))
+            }
+            Row::Event(key, _, event) => {
+                self.below(key, line, |importer, node| importer.take_event(node, &event))
+            }
+            Row::Sample(key, segment, sample) => {
+                self.below(key, line, |importer, node| importer.take_sample(version, node, segment, *sample))
+            }
+        }
+    }
+
+    /// Completes what could only be done once all rows were there.
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] and what the disk adds to it.
+    pub fn finish(mut self) -> Result<(), StoreError> {
+        self.settle_touched()?;
+        self.close_segment()
+    }
+
+    fn take_run(&mut self, version: &RowVersion, run: &IncomingRun) -> Result<Taken, StoreError> {
+        let (writer, run_id) = (self.writer, &run.record.run_id);
+        let known = newer::run_version(writer, run_id)?;
+        let incoming = RunVersion::of(version, run);
+        match &known {
+            Some(None) => return Ok(Taken::Own),
+            Some(Some(known)) if !incoming.replaces(known) => {
+                self.fill_run(run)?;
+                return Ok(Taken::Known);
+            }
+            _ => {}
+        }
+        writer.upsert_run(&run.record)?;
+        writer.set_status(run_id, &run.status)?;
+        writer.execute(
+            "UPDATE run SET uid = ?2, origin = ?3, origin_seq = ?4, told_state = state, told_ended_at_ms = ended_at_ms
+             WHERE run_id = ?1",
+            params![run_id.as_str(), run.uid, writer.origin(version)?, integer(version.seq)],
+        )?;
+        self.touch(run_id)?;
+        if known.is_none() {
+            self.last = None;
+            self.release(run_id, "")?;
+        }
+        Ok(if known.is_none() { Taken::New } else { Taken::Newer })
+    }
+
+    /// A job id or output once known is not forgotten, and which version told it does not matter.
+    fn fill_run(&self, run: &IncomingRun) -> Result<(), StoreError> {
+        let record = &run.record;
+        self.writer.execute(
+            "UPDATE run SET job_id = coalesce(job_id, ?2), output = coalesce(output, ?3)
+             WHERE run_id = ?1 AND (job_id IS NULL OR output IS NULL)",
+            params![record.run_id.as_str(), record.job_id.as_ref().map(|id| &id.0), record.output],
+        )?;
+        Ok(())
+    }
+
+    fn take_usage(
+        &mut self,
+        version: &RowVersion,
+        usage: &IncomingUsage,
+        line: &str,
+    ) -> Result<Taken, StoreError> {
+        let (writer, record) = (self.writer, &usage.record);
+        let key = &record.key;
+        match newer::run_version(writer, &key.run_id)? {
+            None => return self.wait(&key.run_id, "", line),
+            Some(None) => return Ok(Taken::Own),
+            Some(Some(_)) => {}
+        }
+        let known = newer::node_version(writer, key)?;
+        let incoming = NodeVersion::of(version, record);
+        if known.as_ref().is_some_and(|(_, known)| !incoming.replaces(known)) {
+            return Ok(Taken::Known);
+        }
+        if let Some((node, _)) = known {
+            // Which one is newer was decided; its clock may have been set back.
+            let before = "UPDATE node SET updated_at_ms = min(updated_at_ms, ?2) WHERE id = ?1";
+            writer.execute(before, params![node, integer(record.updated_at_ms)])?;
+        }
+        let attempt = writer.attempt_row(&key.run_id, key.element, key.attempt)?;
+        self.note_attempt(attempt, usage)?;
+        let target = writer.target_row(&record.host)?;
+        let Some(node) = writer.node_row(attempt, target, record)? else { return Ok(Taken::Known) };
+        writer.replace_usage(node, record)?;
+        writer.replace_holes(node, record)?;
+        writer.execute(
+            "UPDATE node SET origin = ?2, origin_seq = ?3 WHERE id = ?1",
+            params![node, writer.origin(version)?, integer(version.seq)],
+        )?;
+        self.touch(&key.run_id)?;
+        if known.is_some() {
+            return Ok(Taken::Newer);
+        }
+        self.last = None;
+        self.release(&key.run_id, &measure(key))?;
+        Ok(Taken::New)
+    }
+
+    /// A mark once seen is not forgotten.
+    fn note_attempt(&self, attempt: i64, usage: &IncomingUsage) -> Result<(), StoreError> {
+        self.writer.execute(
+            "UPDATE attempt SET job_id = coalesce(?2, job_id), first_node = coalesce(?3, first_node),
+                 started_at_ms = coalesce(?4, started_at_ms), ended_at_ms = coalesce(?5, ended_at_ms),
+                 shell_code = coalesce(?6, shell_code)
+             WHERE id = ?1",
+            params![
+                attempt,
+                usage.attempt_job_id.as_ref().map(|id| &id.0),
+                usage.attempt_first_node,
+                optional(usage.attempt_started_at_ms),
+                optional(usage.attempt_ended_at_ms),
+                usage.attempt_exit_code,
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn take_epoch(
+        &self,
+        version: &RowVersion,
+        node: i64,
+        place: u64,
+        epoch: &Epoch,
+    ) -> Result<Taken, StoreError> {
+        let writer = self.writer;
+        let known = newer::row_version(
+            writer,
+            "SELECT coalesce(origin_seq, 0), coalesce(store, '') FROM timing LEFT JOIN origin ON origin.id = timing.origin
+             WHERE node = ?1 AND place = ?2",
+            params![node, integer(place)],
+        )?;
+        if known.as_ref().is_some_and(|known| version <= known) {
+            return Ok(Taken::Known);
+        }
+        writer.put_epoch(node, place, epoch)?;
+        writer.execute(
+            "UPDATE timing SET origin = ?3, origin_seq = ?4 WHERE node = ?1 AND place = ?2",
+            params![node, integer(place), writer.origin(version)?, integer(version.seq)],
+        )?;
+        Ok(if known.is_some() { Taken::Newer } else { Taken::New })
+    }
+
+    fn take_gpu(&self, version: &RowVersion, node: i64, usage: &GpuUsage) -> Result<Taken, StoreError> {
+        let writer = self.writer;
+        let uuid = &usage.gpu.uuid;
+        let known = newer::row_version(
+            writer,
+            "SELECT coalesce(origin_seq, 0), coalesce(store, '') FROM gpu LEFT JOIN origin ON origin.id = gpu.origin
+             WHERE node = ?1 AND uuid = ?2",
+            params![node, uuid],
+        )?;
+        if known.as_ref().is_some_and(|known| version <= known) {
+            return Ok(Taken::Known);
+        }
+        writer.put_gpu(node, usage)?;
+        writer.execute(
+            "UPDATE gpu SET origin = ?3, origin_seq = ?4 WHERE node = ?1 AND uuid = ?2",
+            params![node, uuid, writer.origin(version)?, integer(version.seq)],
+        )?;
+        Ok(if known.is_some() { Taken::Newer } else { Taken::New })
+    }
+
+    /// Events never change, and databases number those that they know: the same event has another place in another one.
+    fn take_event(&self, node: i64, event: &Event) -> Result<Taken, StoreError> {
+        let same = self.writer.select(
+            "SELECT 1 FROM event WHERE node = ?1 AND at_ms = ?2 AND kind = ?3 AND detail = ?4",
+            params![node, integer(event.at_ms), event.kind.as_str(), event.detail],
+        )?;
+        if same.is_some() {
+            return Ok(Taken::Known);
+        }
+        self.writer.add_event(node, event)?;
+        Ok(Taken::New)
+    }
+
+    fn take_sample(
+        &mut self,
+        version: &RowVersion,
+        node: i64,
+        seq: u32,
+        part: Sample,
+    ) -> Result<Taken, StoreError> {
+        if !self.segment.as_ref().is_some_and(|segment| segment.is(version, node, seq)) {
+            self.close_segment()?;
+            self.segment = Segment::begin(self.writer, version, node, seq)?;
+        }
+        Ok(self.segment.as_mut().map_or(Taken::Known, |segment| segment.add(part)))
+    }
+
+    fn close_segment(&mut self) -> Result<(), StoreError> {
+        match self.segment.take() {
+            Some(segment) => segment.write(self.writer),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a row in that hangs on a measurement.
+    fn below(
+        &mut self,
+        key: MeasureKey,
+        line: &str,
+        take: impl FnOnce(&mut Self, i64) -> Result<Taken, StoreError>,
+    ) -> Result<Taken, StoreError> {
+        let place = match &self.last {
+            Some((last, place)) if *last == key => *place,
+            _ => self.place_of(&key)?,
+        };
+        let taken = match place {
+            Place::Node(node) => take(self, node),
+            Place::Own => Ok(Taken::Own),
+            Place::Missing => self.wait(&key.run_id, &measure(&key), line),
+        };
+        self.last = Some((key, place));
+        taken
+    }
+
+    fn place_of(&self, key: &MeasureKey) -> Result<Place, StoreError> {
+        Ok(match newer::run_version(self.writer, &key.run_id)? {
+            Some(None) => Place::Own,
+            Some(Some(_)) => self.writer.node_of(key)?.map_or(Place::Missing, Place::Node),
+            None => Place::Missing,
+        })
+    }
+
+    fn wait(&self, run_id: &RunId, measure: &str, line: &str) -> Result<Taken, StoreError> {
+        let sql = "INSERT OR IGNORE INTO waiting (run_id, measure, line) VALUES (?1, ?2, ?3)";
+        self.writer.execute(sql, params![run_id.as_str(), measure, line])?;
+        Ok(Taken::Waits)
+    }
+
+    /// Takes in what waited for this run, or for this measurement of it.
+    fn release(&mut self, run_id: &RunId, measure: &str) -> Result<(), StoreError> {
+        let writer = self.writer;
+        loop {
+            let waiting = writer.waiting(run_id, measure)?;
+            let Some((last, _)) = waiting.last() else { return Ok(()) };
+            writer.execute(
+                "DELETE FROM waiting WHERE run_id = ?1 AND measure = ?2 AND id <= ?3",
+                params![run_id.as_str(), measure, last],
+            )?;
+            for (_, line) in &waiting {
+                // It was read when it came.
+                if let Ok(incoming) = Incoming::read(line.as_bytes()) {
+                    self.take(incoming, line)?;
+                }
+            }
+        }
+    }
+
+    /// Notes that nodes of a run changed: of several views of its end one is made when the next run comes.
+    fn touch(&mut self, run_id: &RunId) -> Result<(), StoreError> {
+        if self.touched.as_ref() != Some(run_id) {
+            self.settle_touched()?;
+            self.touched = Some(run_id.clone());
+        }
+        Ok(())
+    }
+
+    fn settle_touched(&mut self) -> Result<(), StoreError> {
+        match self.touched.take() {
+            Some(run_id) => views::settle(self.writer, &run_id),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Writer<'_> {
+    /// Lines that wait for a run or for a measurement, in the order in which they came.
+    fn waiting(&self, run_id: &RunId, measure: &str) -> Result<Vec<(i64, String)>, StoreError> {
+        let sql = "SELECT id, line FROM waiting WHERE run_id = ?1 AND measure = ?2 ORDER BY id LIMIT ?3";
+        self.query(sql, params![run_id.as_str(), measure, AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
+    /// All rows of a question.
+    fn query<T>(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+        read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let statement = self.transaction.prepare_cached(sql);
+        let rows = statement.and_then(|mut statement| statement.query_map(values, read)?.collect());
+        rows.map_err(|source| StoreError::of(self.path, "read", source))
+    }
+
+    /// The first row of a question.
+    fn first<T>(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+        read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, StoreError> {
+        let statement = self.transaction.prepare_cached(sql);
+        let found = statement.and_then(|mut statement| statement.query_row(values, read).optional());
+        found.map_err(|source| StoreError::of(self.path, "read", source))
+    }
+}
+
+/// A measurement of a run as text.
+fn measure(key: &MeasureKey) -> String {
+    let MeasureKey { element, attempt, node, step, .. } = key;
+    format!("{element}.{attempt}/{step}/{node}")
+}
