@@ -7,6 +7,7 @@
 //! epoch: [1/500], global_step: 100, lr: 0.001, loss: 69.3, avg_batch_cost: 0.18023 s, ips: 355.1 samples/s    ppocr
 //! [TRAIN] epoch: 1, iter: 20/500, loss: 2.0859, batch_cost: 0.5344, ips: 3.7425 samples/sec | ETA 00:04:16    paddleseg
 //! global step 10, epoch: 1, batch: 10, loss: 1.2, speed: 5.43 step/s                                          paddlenlp
+//! loss: 1.2, learning_rate: 1e-05, global_step: 10, interval_runtime: 5.2, interval_samples_per_second: 12.3    its Trainer
 //! step 938/938 [====] - loss: 0.0519 - acc: 0.9344 - 15ms/step                                                paddle.Model
 //! ```
 //!
@@ -68,6 +69,7 @@ impl Recogniser for Paddle {
             "Eval begin",
             "Eval iter: ",
             "cur metric, ",
+            "interval_samples_per_second: ",
             "save model in ",
             "Save checkpoint: ",
         ]
@@ -132,6 +134,9 @@ impl Paddle {
                 of: None,
                 facts: figures(rest),
             });
+        }
+        if text.contains("interval_samples_per_second: ") {
+            return trainer(text);
         }
         if let Some((before, rest)) = text.split_once("train step:") {
             let (epoch, _) = scan::unsigned(scan::after(before, "epoch:")?)?;
@@ -200,6 +205,16 @@ fn recognition(text: &str) -> Option<Event<'_>> {
     let rest = rest.strip_prefix("global_step: ").or_else(|| rest.strip_prefix("iter: "))?;
     let (step, rest) = scan::unsigned(rest)?;
     Some(Event::RunStep { epoch: Some(epoch), epochs, step, of: None, facts: figures(rest) })
+}
+
+/// `loss: 1.2, learning_rate: 1e-05, global_step: 10, interval_runtime: 5.2, interval_samples_per_second: 12.3, ...`.
+fn trainer(text: &str) -> Option<Event<'_>> {
+    let (step, _) = scan::unsigned(scan::after(text, "global_step: ")?)?;
+    let (rate, _) = scan::number(scan::after(text, "interval_samples_per_second: ")?)?;
+    let mut metrics = scan::metrics(text, &NOT_METRICS);
+    metrics.retain(|(name, _)| !name.starts_with("interval_") && name != "progress_or_epoch");
+    let facts = Facts { throughput: Rate::of_run(rate, "samples/s"), metrics, ..Facts::default() };
+    Some(Event::Iteration { step: Some(step), of: None, facts })
 }
 
 /// The figures of a line: `lr: 0.1, loss: 6.9, batch_cost: 0.9s, ips: 269.8 images/sec`.
@@ -314,6 +329,16 @@ mod tests {
         ] {
             assert_eq!(said(&[line]), [expected], "{line}");
         }
+    }
+
+    #[test]
+    fn the_trainers_line_is_read() {
+        let text = "[2024-01-01 10:00:00,000] [    INFO] - loss: 1.5, learning_rate: 1e-05, global_step: 10, interval_runtime: 5.2, \
+                    interval_samples_per_second: 12.5, interval_steps_per_second: 1.9, progress_or_epoch: 0.25";
+        let event = Paddle::default().read_line(text);
+        let Some(Event::Iteration { step: Some(10), facts, .. }) = event else { panic!("{event:?}") };
+        assert_eq!(facts.throughput, Rate::of_run(12.5, "samples/s"));
+        assert_eq!(facts.metrics, [("loss".into(), 1.5), ("learning_rate".into(), 1e-05)]);
     }
 
     #[test]
