@@ -43,6 +43,10 @@ impl Recogniser for TfEstimator {
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         if let Some(event) = self.read_line(line.text) {
+            // The time of a step hangs on the line before: none may be left out for a later one of the same form.
+            if line.text.ends_with(" sec)") {
+                say(Event::Announce { epochs: None, steps: None });
+            }
             say(event);
         }
     }

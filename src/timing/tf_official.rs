@@ -65,6 +65,10 @@ impl Recogniser for TfOfficial {
             }
         }
         if let Some(event) = self.read_line(line.text) {
+            // The time of a step hangs on the line before: none may be left out for a later one of the same form.
+            if line.text.contains("BenchmarkMetric: ") {
+                say(Event::Announce { epochs: None, steps: None });
+            }
             say(event);
         }
     }
@@ -245,6 +249,7 @@ mod tests {
                         facts.metrics.len()
                     ),
                     Event::EpochEnd { epoch, seconds, .. } => format!("E{epoch} {seconds:?}"),
+                    Event::Announce { .. } => return,
                     Event::Validation { facts } | Event::Figures { facts } | Event::RunEnd { facts, .. } => {
                         format!("F {:?} {:?}", facts.throughput.map(|rate| rate.value), facts.metrics)
                     }
