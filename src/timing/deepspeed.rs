@@ -17,7 +17,7 @@
 //! of `applications/DeepSpeed-Chat/training/*/main.py` of DeepSpeedExamples. The engine counts epochs from 0 and mostly
 //! stays there; where a Chat loop tells of its epochs, from 1, those count. Rates are of all GPUs.
 
-use super::event::{Event, Facts, Line, Rate, Recogniser};
+use super::event::{Event, Facts, Line, Rate, Recogniser, Weight};
 use super::scan;
 
 /// What was read of the training so far.
@@ -30,6 +30,11 @@ pub(super) struct DeepSpeed {
 impl Recogniser for DeepSpeed {
     fn name(&self) -> &'static str {
         "deepspeed"
+    }
+
+    /// The engine runs inside other programs, which know better what a step is.
+    fn weight(&self) -> Weight {
+        if self.chat.is_some() { Weight::Family } else { Weight::Plain }
     }
 
     fn triggers(&self) -> &'static [&'static str] {

@@ -120,9 +120,7 @@ impl FairSeq {
         let of = of?;
         let begin = rest.find(['=']).map(|at| rest[..at].rfind([' ', ',', '[']).map_or(0, |at| at + 1))?;
         let pairs = equations(&rest[begin..]);
-        if dict::get(&pairs, "wps").is_none() {
-            return None;
-        }
+        dict::get(&pairs, "wps")?;
         let stride = self.last.map_or(step, |(last, _, _)| step.saturating_sub(last));
         self.last = Some((step, of, stride));
         let facts = self.facts(&pairs, "");

@@ -1,13 +1,16 @@
 //! The list of recognisers.
 
+use super::allennlp::AllenNlp;
 use super::boosting::{CatBoost, LightGbm, XgBoost};
 use super::caffe::Caffe;
 use super::chainer::Chainer;
 use super::cntk::Cntk;
+use super::composer::Composer;
 use super::deepspeed::DeepSpeed;
 use super::detectron2::Detectron2;
 use super::dllogger::DlLogger;
 use super::epoch_line::EpochLine;
+use super::espnet::EspNet;
 use super::event::Recogniser;
 use super::fairseq::FairSeq;
 use super::gpt::Gpt;
@@ -16,12 +19,15 @@ use super::horovod::Horovod;
 use super::jax::Jax;
 use super::keras::Keras;
 use super::lightning::Lightning;
+use super::litgpt::LitGpt;
 use super::megatron::Megatron;
 use super::mlperf::MlPerf;
 use super::mxnet::MxNet;
+use super::nmt::Nmt;
 use super::openmm::OpenMm;
 use super::paddle::Paddle;
 use super::pytorch::PyTorch;
+use super::spacy::SpaCy;
 use super::tf_cnn::TfCnn;
 use super::tf_estimator::TfEstimator;
 use super::tf_official::TfOfficial;
@@ -61,5 +67,11 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(LightGbm::default()),
         Box::new(CatBoost),
         Box::new(Jax::default()),
+        Box::new(Nmt),
+        Box::new(EspNet),
+        Box::new(AllenNlp),
+        Box::new(LitGpt::default()),
+        Box::new(Composer),
+        Box::new(SpaCy::default()),
     ]
 }

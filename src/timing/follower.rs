@@ -331,16 +331,22 @@ impl Reader {
         for other in others.iter().filter(equal) {
             fill(&mut progress, other.progress());
         }
+        // Who is not certain of its program may still read figures that the first has no word for.
+        let weight = first.recogniser.weight();
+        let unsure = |other: &&&Speaker| other.certain.is_none() && other.recogniser.weight() == weight;
+        for other in others.iter().filter(unsure).filter(|_| first.certain.is_some()) {
+            fill_figures(&mut progress, other.progress());
+        }
         progress
     }
 }
 
 /// Fills what `progress` leaves open from `other`, group by group: figures that belong together come from one.
-fn fill(progress: &mut Progress, other: Progress) {
+fn fill(progress: &mut Progress, mut other: Progress) {
     if progress.epochs_completed == 0 && other.epochs_completed > 0 {
         progress.epoch_numbering = other.epoch_numbering;
         progress.epochs_completed = other.epochs_completed;
-        progress.epochs = other.epochs;
+        progress.epochs = std::mem::take(&mut other.epochs);
         progress.restarts = other.restarts;
     }
     progress.epochs_announced = progress.epochs_announced.or(other.epochs_announced);
@@ -352,6 +358,11 @@ fn fill(progress: &mut Progress, other: Progress) {
         progress.step_seconds = other.step_seconds;
         progress.step_times = progress.step_times.or(other.step_times);
     }
+    fill_figures(progress, other);
+}
+
+/// Fills the figures that stand for themselves.
+fn fill_figures(progress: &mut Progress, other: Progress) {
     progress.throughput = progress.throughput.take().or(other.throughput);
     progress.run_seconds = progress.run_seconds.or(other.run_seconds);
     for (name, value) in other.last_metrics {

@@ -5,6 +5,7 @@
 //!  [2024-04-06 02:59:36] iteration       43/     100 | ... | throughput per GPU (TFLOP/s/GPU): 239.8 | ...
 //!  samples/sec: 7.799 | iteration       34/   10000 | elapsed time per iteration (ms): 4103.1 | ...      GPT-NeoX
 //!  iteration  10/ 100 | ... | elapsed time per iteration (s): 2.31 | ... | samples per second: 12.3 |    BigScience
+//! Training epoch 0, iteration 120/149 | lr: 3e-05 | reduced_train_loss: 1.233 | train_step_timing in s: 0.03146      NeMo 2
 //!  validation loss at iteration 1000 | lm loss value: 2.724416E+00 | lm loss PPL: 1.524754E+01 |
 //! ```
 //!
@@ -16,8 +17,10 @@ use super::figures;
 use super::scan;
 
 /// Columns that are no losses or metrics.
-const NOT_METRICS: [&str; 12] = [
+const NOT_METRICS: [&str; 14] = [
     "consumed",
+    "global_",
+    "timing",
     "elapsed",
     "batch size",
     "number of",
@@ -41,13 +44,13 @@ impl Recogniser for Megatron {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &["elapsed time per iteration", "validation loss at ", "test loss at "]
+        &["elapsed time per iteration", "Training epoch ", "validation loss at ", "test loss at "]
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         let text = line.text;
         let evaluated = ["validation loss at ", "test loss at "].into_iter().any(|head| text.contains(head));
-        let event = if evaluated { validation(text) } else { iteration(text) };
+        let event = if evaluated { validation(text) } else { nemo(text).or_else(|| iteration(text)) };
         if let Some(event) = event {
             say(event);
         }
@@ -67,6 +70,14 @@ fn iteration(text: &str) -> Option<Event<'_>> {
     Some(Event::Iteration { step: Some(step), of, facts })
 }
 
+/// `Training epoch 0, iteration 120/149 | lr: 3e-05 | ...`.
+fn nemo(text: &str) -> Option<Event<'_>> {
+    let (epoch, rest) = scan::unsigned(text.split_once("Training epoch ")?.1)?;
+    let (step, of, rest) = scan::counted(rest.strip_prefix(", iteration ")?)?;
+    let facts = columns(rest);
+    Some(Event::Step { epoch, epochs: None, step, of, facts })
+}
+
 fn validation(text: &str) -> Option<Event<'_>> {
     let (head, rest) = text.split_once('|')?;
     let facts = columns(rest);
@@ -81,9 +92,9 @@ fn validation(text: &str) -> Option<Event<'_>> {
 fn columns(text: &str) -> Facts<'_> {
     let mut facts = Facts::default();
     for column in text.split('|') {
-        let Some((name, value)) = column.rsplit_once(": ").or_else(|| column.rsplit_once(':')) else {
-            continue;
-        };
+        // The first versions have a blank for the colon.
+        let pair = [": ", ":", " "].into_iter().find_map(|between| column.trim().rsplit_once(between));
+        let Some((name, value)) = pair else { continue };
         let Some((value, _)) = scan::number(value.trim()) else { continue };
         let name = name.rsplit(']').next().unwrap_or(name).trim();
         take(&mut facts, name, value);
@@ -97,10 +108,14 @@ fn take<'a>(facts: &mut Facts<'a>, name: &'a str, value: f64) {
         facts.step_seconds = Some(seconds).filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
         return;
     }
+    if name == "train_step_timing in s" {
+        facts.step_seconds = Some(value).filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
+        return;
+    }
     if let Some((unit, device)) = figures::rate_name(name) {
         let rate = if device { Rate::of_device(value, unit) } else { Rate::of_run(value, unit) };
         // Samples, where both are printed: what the batch is made of.
-        if !facts.throughput.is_some_and(|known| known.unit == "samples/s") {
+        if facts.throughput.is_none_or(|known| known.unit != "samples/s") {
             facts.throughput = rate;
         }
         return;
@@ -128,11 +143,13 @@ mod tests {
         let core = " [2024-04-06 02:59:36] iteration       43/     100 | consumed samples:         5504 | elapsed time per \
                     iteration (ms): 5444.9 | throughput per GPU (TFLOP/s/GPU): 239.8 | learning rate: 8.6E-06 | global \
                     batch size:   128 | lm loss: 1.825991E+00 | loss scale: 1.0 | grad norm: 1.426 |";
+        let first = " iteration       43/     100 | elapsed time per iteration (ms): 5444.9 | learning rate 1.500E-04 | lm \
+                     loss 1.825991E+00 | loss scale 262144.0 |";
         let neox = " samples/sec: 7.799 | iteration       43/     100 | elapsed time per iteration (ms): 5444.9 | lm_loss: \
                     1.825991E+00 | number of nan iterations:   0 |";
         let science = "0: iteration 43/100 | elapsed time per iteration (s): 5.4449 | lm loss: 1.825991E+00 | samples per \
                        second: 7.799 | tokens per gpu per second (tgs): 1234.5 | TFLOPs: 13.1 |";
-        for (text, rate) in [(core, None), (neox, Some(7.799)), (science, Some(7.799))] {
+        for (text, rate) in [(core, None), (first, None), (neox, Some(7.799)), (science, Some(7.799))] {
             let said = read(text);
             let [Event::Iteration { step: Some(43), of: Some(100), facts }] = said.as_slice() else {
                 panic!("{text}: {said:?}")

@@ -1,7 +1,8 @@
-//! MLPerf's compliance log: `:::MLLOG` with JSON (0.7 and later) and `:::MLPv0.5` (0.5 and 0.6).
+//! MLPerf's compliance log: `:::MLLOG` with JSON (0.7 and later; `:::MLL` at first) and `:::MLPv0.5` (0.5 and 0.6).
 //!
 //! ```text
 //! :::MLLOG {"namespace": "", "time_ms": 1671571839205, "event_type": "INTERVAL_END", "key": "epoch_stop", "value": null, "metadata": {"file": "x.py", "lineno": 1673, "epoch_num": 1}}
+//! :::MLL 1582583021.430 epoch_start: {"value": null, "metadata": {"file": "x.py", "lineno": 3, "epoch_num": 1}}
 //! :::MLPv0.5.0 resnet 1541710020.123 (file.py:123) train_epoch: 1
 //! :::MLPv0.6.0 ssd 1560 (train.py:12) eval_accuracy: {"epoch": 43, "value": 0.212}
 //! ```
@@ -24,6 +25,8 @@ pub(super) struct MlPerf {
     open: Option<u64>,
     /// True once an epoch ended that has no number.
     over: bool,
+    /// The last epoch that ended, and when that was written.
+    ended: Option<(u64, f64)>,
     /// True once epochs were told one by one: blocks of them say nothing new.
     epochs: bool,
 }
@@ -34,7 +37,7 @@ impl Recogniser for MlPerf {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &[":::MLLOG", ":::MLPv"]
+        &[":::MLL", ":::MLPv"]
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -49,6 +52,8 @@ impl Recogniser for MlPerf {
 #[derive(Debug)]
 struct Entry<'a> {
     key: &'a str,
+    /// When it was written, in milliseconds.
+    time: Option<f64>,
     value: Option<Value<'a>>,
     /// The metadata, or the value where that is a dictionary.
     more: Vec<(&'a str, Value<'a>)>,
@@ -72,14 +77,19 @@ fn entry(text: &str) -> Option<Entry<'_>> {
         let pairs = dict::read(json);
         let Some(Value::Text(key)) = dict::get(&pairs, "key") else { return None };
         let value = dict::get(&pairs, "value");
-        let mut more = match dict::get(&pairs, "metadata") {
-            Some(Value::Nested(nested)) => dict::read(nested),
-            _ => Vec::new(),
-        };
-        if let Some(Value::Nested(nested)) = value {
-            more.extend(dict::read(nested));
-        }
-        return Some(Entry { key, value, more });
+        let time = dict::get(&pairs, "time_ms").and_then(Value::number);
+        return Some(Entry { key, time, value, more: more(&pairs) });
+    }
+    if let Some(rest) = text.strip_prefix(":::MLL ") {
+        let (seconds, rest) = scan::number(rest)?;
+        let (key, json) = rest.trim_start().split_once(": ")?;
+        let pairs = dict::read(json);
+        return Some(Entry {
+            key,
+            time: Some(seconds * 1000.0),
+            value: dict::get(&pairs, "value"),
+            more: more(&pairs),
+        });
     }
     // `:::MLPv0.5.0 resnet 1541710020.123 (file.py:123) train_epoch: 1`
     let (_, rest) = text.split_once(") ")?;
@@ -87,7 +97,16 @@ fn entry(text: &str) -> Option<Entry<'_>> {
         rest.split_once(':').map_or((rest.trim(), ""), |(key, value)| (key.trim(), value.trim()));
     let more = dict::read(value);
     let number = scan::number(value).map(|(value, _)| Value::Number(value));
-    Some(Entry { key, value: number, more })
+    Some(Entry { key, time: None, value: number, more })
+}
+
+/// The pairs of the metadata, and of the value where that is a dictionary.
+fn more<'a>(pairs: &[(&'a str, Value<'a>)]) -> Vec<(&'a str, Value<'a>)> {
+    let nested = ["metadata", "value"].into_iter().filter_map(|name| match dict::get(pairs, name) {
+        Some(Value::Nested(nested)) => Some(dict::read(nested)),
+        _ => None,
+    });
+    nested.flatten().collect()
 }
 
 impl MlPerf {
@@ -96,6 +115,13 @@ impl MlPerf {
             "epoch_start" | "train_epoch" => {
                 self.epochs = true;
                 let epoch = entry.epoch().or_else(|| entry.value.and_then(Value::count));
+                // A rank whose lines come late began it before another ended it.
+                let late = |(ended, at): (u64, f64)| {
+                    epoch == Some(ended) && entry.time.is_some_and(|time| time <= at)
+                };
+                if self.ended.is_some_and(late) {
+                    return None;
+                }
                 (self.open, self.over) = (epoch, false);
                 Some(Event::EpochStart { epoch: epoch?, epochs: None })
             }
@@ -132,6 +158,7 @@ impl MlPerf {
 
     fn end<'a>(&mut self, entry: &Entry<'a>) -> Option<Event<'a>> {
         let facts = samples(entry);
+        self.ended = self.open.or(entry.epoch()).zip(entry.time).or(self.ended);
         match self.open.or(entry.epoch()) {
             Some(epoch) => Some(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts }),
             // Every rank may say so.

@@ -10,11 +10,14 @@
 //! further one is a file and a line in `families`. Shared grammar is in `scan` (numbers, durations, rates), `bar` (tqdm) and
 //! `dict` (dictionaries as Python and JSON print them). With the user's own expression (`pattern`) only that reads.
 
+mod allennlp;
 mod bar;
 mod boosting;
 mod caffe;
 mod chainer;
 mod cntk;
+#[allow(dead_code)]
+mod composer;
 mod counter;
 mod deepspeed;
 mod detectron2;
@@ -22,6 +25,7 @@ mod detectron2;
 mod dict;
 mod dllogger;
 mod epoch_line;
+mod espnet;
 #[allow(dead_code)]
 mod event;
 mod events;
@@ -38,16 +42,19 @@ mod keras;
 mod keyed;
 mod lightning;
 mod lines;
+mod litgpt;
 mod megatron;
 mod mlperf;
 mod mxnet;
 mod names;
+mod nmt;
 mod openmm;
 mod paddle;
 mod pattern;
 mod prefix;
 mod pytorch;
 mod scan;
+mod spacy;
 mod stamp;
 mod stated;
 mod step_times;
