@@ -13,12 +13,24 @@
 
 use super::event::{Event, Facts, Line, Rate, Recogniser, Weight};
 use super::scan::{self, Numbers};
+use super::step_line;
 
 /// How far in a line, in bytes, the word may begin.
 const MAX_PREFIX: usize = 160;
 
 /// Words that may stand before it.
-const PREFIX_WORDS: [&str; 20] = [
+const PREFIX_WORDS: [&str; 31] = [
+    "loss",
+    "after",
+    "average",
+    "avg",
+    "accuracy",
+    "mean",
+    "result",
+    "results",
+    "summary",
+    "new",
+    "running",
     "time",
     "taken",
     "for",
@@ -83,21 +95,55 @@ const IDLE_NAMES: [&str; 9] =
     ["", "done", "finished", "completed", "complete", "ended", "after", "train", "training"];
 
 /// Names of a number that counts steps.
-const STEP_NAMES: [&str; 6] = ["step", "iter", "iteration", "batch", "it", "minibatch"];
+const STEP_NAMES: [&str; 16] = [
+    "step",
+    "iter",
+    "iteration",
+    "batch",
+    "it",
+    "minibatch",
+    "iters",
+    "steps",
+    "batches",
+    "iterations",
+    "i",
+    "itr",
+    "batch_idx",
+    "global_step",
+    "mini-batch",
+    "global step",
+];
 
 /// What stands behind the epoch's number.
 #[derive(Debug, Default)]
-struct Rest<'a> {
+pub(super) struct Rest<'a> {
     step: Option<(u64, Option<u64>)>,
     /// The epoch's time where it is called a time, and where it is not called anything.
     named_seconds: Option<f64>,
     idle_seconds: Option<f64>,
-    facts: Facts<'a>,
+    pub(super) facts: Facts<'a>,
 }
 
 /// The recogniser of such lines.
 #[derive(Debug, Default)]
-pub(super) struct EpochLine;
+pub(super) struct EpochLine {
+    /// True once an epoch's number was read; until then lines of figures may be of anything.
+    known: bool,
+    /// True where the epoch 0 was seen, or a form came whose epochs count from 0.
+    zero: bool,
+    /// True where the last epoch is announced instead of how many there are.
+    announces_last: bool,
+    /// True where steps count from 0.
+    steps_from_zero: bool,
+    /// The epoch that is open.
+    open: Option<u64>,
+    /// The last epoch that a line named.
+    last: Option<u64>,
+    /// The epoch of the last step.
+    stepped: Option<u64>,
+    /// The epoch and the number behind it of a line that said nothing else, for the rule below it.
+    headed: Option<(u64, u64)>,
+}
 
 impl Recogniser for EpochLine {
     fn name(&self) -> &'static str {
@@ -109,31 +155,196 @@ impl Recogniser for EpochLine {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &["poch", "POCH"]
+        &[
+            "poch",
+            "POCH",
+            "oss",
+            "Loss",
+            "tep ",
+            "ter",
+            "raining",
+            "hroughput",
+            "peed",
+            "otal ",
+            "----------",
+            "seconds ---",
+            "] [",
+            "][",
+            "ccuracy",
+            "Acc",
+            "pisode",
+            "rror:",
+            "took",
+            "Time",
+            "atch",
+        ]
+    }
+
+    fn counts_from_zero(&self) -> Option<bool> {
+        Some(self.zero)
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
+        let headed = self.headed.take();
         if let Some(event) = read_line(line) {
+            if let Event::EpochStart { epoch, epochs: Some(of) } = event {
+                self.headed = Some((epoch, of));
+            }
+            // PyTorch-GAN and BasicSR count from 0.
+            self.zero |= line.text.contains("] [Batch ") || line.text.contains("<epoch:");
+            let event = self.settle(event);
+            return say(event);
+        }
+        if let Some(event) = self.read_other(line.text, headed) {
             say(event);
         }
     }
+}
+
+impl EpochLine {
+    /// Notes how epochs and steps are counted, and gives what a line says in that light.
+    fn settle<'a>(&mut self, event: Event<'a>) -> Event<'a> {
+        self.known = true;
+        match event {
+            Event::EpochStart { epoch, epochs } => {
+                (self.open, self.last) = (Some(epoch), Some(epoch));
+                Event::EpochStart { epoch, epochs: self.announced(epoch, epochs) }
+            }
+            // Behind the steps of an epoch a line without one is its summary.
+            Event::Mention { epoch, epochs, facts } if self.stepped == Some(epoch) => {
+                (self.open, self.last) = (None, Some(epoch));
+                let epochs = self.announced(epoch, epochs);
+                Event::EpochEnd { epoch, epochs, seconds: None, step: None, facts }
+            }
+            Event::Mention { epoch, epochs, facts } => {
+                (self.open, self.last) = (Some(epoch), Some(epoch));
+                Event::Mention { epoch, epochs: self.announced(epoch, epochs), facts }
+            }
+            Event::Step { epoch, epochs, step, of, facts } => {
+                self.steps_from_zero |= step == 0;
+                self.stepped = Some(epoch);
+                let epochs = self.announced(epoch, epochs);
+                let last = of.filter(|of| self.steps_from_zero && step + 1 >= *of);
+                (self.open, self.last) = (Some(epoch).filter(|_| last.is_none()), Some(epoch));
+                match last {
+                    Some(of) => {
+                        Event::EpochEnd { epoch, epochs, seconds: None, step: Some((step, of)), facts }
+                    }
+                    None => Event::Step { epoch, epochs, step, of, facts },
+                }
+            }
+            Event::EpochEnd { epoch, epochs, seconds, step, facts } => {
+                (self.open, self.last) = (None, Some(epoch));
+                Event::EpochEnd { epoch, epochs: self.announced(epoch, epochs), seconds, step, facts }
+            }
+            other => other,
+        }
+    }
+
+    /// How many epochs there will be, by the number behind that of an epoch.
+    fn announced(&mut self, epoch: u64, of: Option<u64>) -> Option<u64> {
+        self.zero |= epoch == 0;
+        self.announces_last |= self.zero && of == Some(epoch);
+        of.map(|of| of.saturating_add(u64::from(self.announces_last)))
+    }
+
+    /// Reads a line that names no epoch.
+    fn read_other<'a>(&mut self, text: &'a str, headed: Option<(u64, u64)>) -> Option<Event<'a>> {
+        if let Some((event, zero)) = step_line::bracketed(text) {
+            (self.known, self.zero) = (true, self.zero || zero);
+            return Some(self.settle(event));
+        }
+        // The tutorial on transfer learning of PyTorch draws ten dashes below the number of its last epoch.
+        if let Some((epoch, last)) = headed
+            && text.trim() == "----------"
+            && (self.zero || epoch == 0)
+        {
+            self.announces_last = true;
+            return Some(Event::Announce { epochs: last.checked_add(1), steps: None });
+        }
+        if self.known
+            && let Some(event) = self.unnumbered(text)
+        {
+            return Some(event);
+        }
+        if let Some(event) = step_line::total(text) {
+            return if matches!(event, Event::RunEnd { .. }) {
+                Some(event)
+            } else {
+                self.close(Facts::default())
+            };
+        }
+        if let Some(event) = step_line::trailing(text).or_else(|| step_line::counted(text)) {
+            if let (Event::Iteration { step: Some(step), of: Some(of), facts }, Some(epoch)) =
+                (&event, self.open)
+                && step >= of
+            {
+                self.open = None;
+                return Some(ended(epoch, None, Some((*step, *of)), facts.clone()));
+            }
+            self.known = true;
+            return Some(event);
+        }
+        match step_line::figures(text)? {
+            Event::Figures { facts } if facts.throughput.is_some() => Some(Event::Figures { facts }),
+            Event::Validation { facts } if self.open.is_some() => self.close(facts),
+            _ if !self.known => None,
+            event => Some(event),
+        }
+    }
+
+    /// Ends the open epoch, if there is one.
+    fn close<'a>(&mut self, facts: Facts<'a>) -> Option<Event<'a>> {
+        self.open.take().map(|epoch| ended(epoch, None, None, facts))
+    }
+
+    /// `Epoch time: 12.3 s`, `Time taken: 12.3 sec`, below the line of the epoch.
+    fn unnumbered<'a>(&mut self, text: &str) -> Option<Event<'a>> {
+        let text = text.trim();
+        let said = [
+            "epoch time",
+            "time taken",
+            "epoch took",
+            "epoch duration",
+            "time for epoch",
+            "time for this epoch",
+        ];
+        if !begins_with_any(text, &said) {
+            return None;
+        }
+        let seconds = step_line::first_time(text)?;
+        self.open = None;
+        Some(ended(self.last?, Some(seconds), None, Facts::default()))
+    }
+}
+
+/// The end of an epoch that another line named.
+fn ended(epoch: u64, seconds: Option<f64>, step: Option<(u64, u64)>, facts: Facts<'_>) -> Event<'_> {
+    Event::EpochEnd { epoch, epochs: None, seconds, step, facts }
 }
 
 /// Reads a line.
 fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     let (before, after) = split_at_word(line.text)?;
     let (epoch, epochs, rest) = epoch_number(after)?;
-    let opening = prefix(before)?;
+    let step_before = step_of(before);
+    let opening = if step_before.is_some() { false } else { prefix(before)? };
     // A bar of tqdm: the time in it is that so far.
     if rest.contains("%|") {
         return None;
     }
     let words = rest.trim_matches(|c: char| !c.is_alphanumeric());
-    if opening || words.is_empty() || begins_with_any(words, &["start", "begin"]) {
+    if step_before.is_none()
+        && words.is_empty()
+        && ["end of", "finished", "completed"].iter().any(|word| scan::holds(before, word))
+    {
+        return Some(Event::EpochEnd { epoch, epochs, seconds: None, step: None, facts: Facts::default() });
+    }
+    if step_before.is_none() && (opening || words.is_empty() || begins_with_any(words, &["start", "begin"])) {
         return Some(Event::EpochStart { epoch, epochs });
     }
     let Rest { step, named_seconds, idle_seconds, facts } = figures(rest);
-    if let Some((step, of)) = step {
+    if let Some((step, of)) = step_before.or(step) {
         // Steps may be counted from 0; the line after the last then ends the epoch.
         return Some(if of.is_some_and(|of| step >= of) {
             Event::EpochEnd { epoch, epochs, seconds: None, step: of.map(|of| (step, of)), facts }
@@ -142,10 +353,34 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
         });
     }
     let seconds = named_seconds.or(idle_seconds);
-    if seconds.is_some() || begins_with_any(words, &["done", "finished", "completed", "ended"]) {
+    let over = ["end of", "finished", "completed", "after", "done with"];
+    let over = over.iter().any(|word| scan::holds(before, word));
+    let validated = facts.metrics.iter().any(|(name, _)| is_evaluated(name));
+    if seconds.is_some()
+        || validated
+        || over
+        || begins_with_any(words, &["done", "finished", "completed", "complete", "ended"])
+    {
         return Some(Event::EpochEnd { epoch, epochs, seconds, step: None, facts });
     }
     (!facts.metrics.is_empty()).then_some(Event::Mention { epoch, epochs, facts })
+}
+
+/// True for names of losses and metrics of an evaluation, which comes when the epoch is over.
+fn is_evaluated(name: &str) -> bool {
+    let begins = begins_with_any(name, &["val", "test", "eval", "dev"]);
+    begins && step_line::is_measure(name) || scan::holds(name, "_val") || scan::holds(name, "_test")
+}
+
+/// The step before the word: `30/42 of epoch 28/30`, `step: 100, epoch: 1`.
+fn step_of(before: &str) -> Option<(u64, Option<u64>)> {
+    let text = before.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let name = &text[..text.find(|c: char| !scan::is_word(c)).unwrap_or(text.len())];
+    let named = STEP_NAMES.iter().any(|step| name.eq_ignore_ascii_case(step));
+    let digits = if named { text[name.len()..].trim_start_matches([' ', ':', '=', '[', '(']) } else { text };
+    let (step, of, rest) = scan::counted(digits)?;
+    let rest = rest.trim_matches(|c: char| !c.is_alphanumeric());
+    (named && rest.is_empty() || of.is_some() && rest == "of").then_some((step, of))
 }
 
 /// The epoch whose beginning a line says.
@@ -200,7 +435,7 @@ fn epoch_number(text: &str) -> Option<(u64, Option<u64>, &str)> {
 }
 
 /// What stands before the word: `None` where something else is meant, else whether the epoch begins.
-fn prefix(before: &str) -> Option<bool> {
+pub(super) fn prefix(before: &str) -> Option<bool> {
     let before = before.trim_end_matches(|c: char| !c.is_alphanumeric());
     if before.is_empty() {
         return Some(false);
@@ -229,10 +464,21 @@ fn begins_with_any(text: &str, words: &[&str]) -> bool {
 }
 
 /// Reads the figures behind the epoch's number.
-fn figures(text: &str) -> Rest<'_> {
+pub(super) fn figures(text: &str) -> Rest<'_> {
     let mut read = Rest::default();
     let mut numbers = Numbers::of(text);
     while let Some((between, value, from)) = numbers.next_number() {
+        // Right behind the epoch, or named only afterwards: `[100/938]`, `| 200/2983 batches`.
+        if read.step.is_none()
+            && between.len() + from.len() == text.len()
+            && scan::name(between).is_empty()
+            && let Some((step, Some(of), after)) = scan::counted(from)
+            && !after.trim_start().starts_with("correct")
+        {
+            read.step = Some((step, Some(of)));
+            numbers.skip_to(after);
+            continue;
+        }
         if let Some(after) = read.take(between, value, from) {
             numbers.skip_to(after);
         }
@@ -245,6 +491,15 @@ impl<'a> Rest<'a> {
     fn take(&mut self, between: &'a str, value: f64, from: &'a str) -> Option<&'a str> {
         let name = scan::name(between);
         let of_steps = STEP_NAMES.iter().any(|step| name.eq_ignore_ascii_case(step));
+        if of_steps
+            && let Some((step, after)) = scan::grouped(from)
+            && after.len() + 4 < from.len()
+            && from.contains(',')
+            && scan::unsigned(from).is_some_and(|(_, rest)| rest.len() > after.len())
+        {
+            self.step = Some((step, None));
+            return Some(after);
+        }
         if of_steps && let Some((step, of, after)) = scan::counted(from) {
             self.step = Some((step, of));
             return Some(after);
@@ -264,6 +519,16 @@ impl<'a> Rest<'a> {
             return Some(after);
         }
         let (_, after) = scan::number(from)?;
+        // The mean stands behind the time of a step.
+        if name.eq_ignore_ascii_case("time")
+            && let Some((mean, behind)) = after.trim_start().strip_prefix('(').and_then(scan::number)
+        {
+            self.facts.step_seconds = Some(mean);
+            return Some(behind);
+        }
+        if self.take_named(between, value) {
+            return None;
+        }
         if let Some((unit, after)) = scan::rate_unit(after) {
             self.facts.throughput = Rate::of_run(value, unit);
             return Some(after);
@@ -279,13 +544,59 @@ impl<'a> Rest<'a> {
         None
     }
 
+    /// Takes a number whose unit is in its name: `ms/batch 12.3`, `Time(s): 12.3`, `images/sec: 512`.
+    fn take_named(&mut self, between: &str, value: f64) -> bool {
+        let name = between.trim_end_matches([' ', '\t', ':', '=']);
+        let last = name.rsplit([' ', '\t', '|', ',', '(']).next().unwrap_or_default();
+        if let Some((unit, "")) = scan::rate_unit(last) {
+            self.facts.throughput = Rate::of_run(value, unit);
+            return true;
+        }
+        if let Some((time, step)) = last.split_once('/')
+            && matches!(step, "batch" | "step" | "it" | "iter" | "iteration")
+            && let "ms" | "s" | "sec" = time
+        {
+            self.facts.step_seconds = Some(if time == "ms" { value / 1e3 } else { value });
+            return true;
+        }
+        let Some(scale) = unit_in_name(between) else {
+            let bare = name.rsplit([',', '|', ';', '\t', '-']).next().unwrap_or_default().trim();
+            let time = ["time", "epoch time", "epoch_time", "elapsed", "train time", "train_time"];
+            if self.step.is_none() && value >= 0.0 && time.iter().any(|time| bare.eq_ignore_ascii_case(time))
+            {
+                self.idle_seconds = self.idle_seconds.or(Some(value));
+                return true;
+            }
+            return false;
+        };
+        let named = name.rsplit_once(['(', '[']).map_or(name, |(name, _)| name);
+        self.take_time(scan::name(named), value * scale, "");
+        true
+    }
+
     fn take_time(&mut self, name: &str, seconds: f64, after: &str) {
         let name = name.to_ascii_lowercase();
+        let of_step = [
+            "iter_time",
+            "iter time",
+            "batch_time",
+            "batch time",
+            "step_time",
+            "step time",
+            "time per step",
+            "time/step",
+        ];
+        if of_step.contains(&name.as_str()) {
+            self.facts.step_seconds = Some(seconds);
+            return;
+        }
         if after.starts_with('/') || OTHER_TIMES.iter().any(|other| name.contains(other)) {
             return;
         }
         let last = name.rsplit(' ').next().unwrap_or_default();
-        if ["time", "took", "takes", "elapsed", "duration", "runtime"].iter().any(|word| last.ends_with(word))
+        if ["time", "taken", "took", "takes", "elapsed", "duration", "runtime"]
+            .iter()
+            .any(|word| last.ends_with(word))
             || last == "in"
         {
             self.named_seconds = self.named_seconds.or(Some(seconds));
@@ -293,6 +604,20 @@ impl<'a> Rest<'a> {
             self.idle_seconds = self.idle_seconds.or(Some(seconds));
         }
     }
+}
+
+/// Seconds of one of the unit that a name ends with: `Time(s)`, `time (sec):`, `Time [ms] =`.
+pub(super) fn unit_in_name(between: &str) -> Option<f64> {
+    let name = between.trim_end_matches([' ', '\t', ':', '=']).strip_suffix([')', ']'])?;
+    let (named, unit) = name.rsplit_once(['(', '['])?;
+    let scale = match unit.trim().trim_start_matches("in ") {
+        "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+        "ms" => 1e-3,
+        "min" | "mins" | "minutes" => 60.0,
+        "h" | "hours" => 3600.0,
+        _ => return None,
+    };
+    ["time", "elapsed", "duration", "took"].iter().any(|word| scan::holds(named, word)).then_some(scale)
 }
 
 /// True for names that need no `:` or `=` before their value.

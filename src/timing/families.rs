@@ -47,7 +47,7 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(OpenMm),
         Box::new(Yolo::default()),
         Box::new(Tqdm::default()),
-        Box::new(EpochLine),
+        Box::new(EpochLine::default()),
         Box::new(Gpt::default()),
         Box::new(Megatron),
         Box::new(DeepSpeed::default()),

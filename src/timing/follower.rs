@@ -11,7 +11,7 @@ use super::pattern::{Pattern, PatternError};
 use super::prefix;
 use super::stamp;
 use crate::job::TimingPattern;
-use crate::record::Progress;
+use crate::record::{EpochNumbering, Progress};
 
 /// Bytes of a line that [`Evidence::text`] holds at most.
 const EVIDENCE_BYTES: usize = 240;
@@ -325,8 +325,11 @@ impl Reader {
         let Some((first, others)) = speaking.split_first() else { return Progress::default() };
         let mut progress = first.progress();
         let equal = |other: &&&Speaker| {
-            other.recogniser.weight() == first.recogniser.weight()
-                && other.certain.is_some() == first.certain.is_some()
+            // Bars are drawn between plain lines, not between those of a framework that draws its own.
+            let (ours, others) = (first.recogniser.weight(), other.recogniser.weight());
+            let mixed =
+                matches!((ours, others), (Weight::Plain, Weight::Bare) | (Weight::Bare, Weight::Plain));
+            mixed || others == ours && other.certain.is_some() == first.certain.is_some()
         };
         for other in others.iter().filter(equal) {
             fill(&mut progress, other.progress());
@@ -341,6 +344,20 @@ impl Reader {
     }
 }
 
+/// Fills the times of epochs from `other`: by their numbers, or in order where it counts as many without numbers.
+fn fill_times(progress: &mut Progress, other: &Progress) {
+    let numbered = other.epoch_numbering.is_some_and(|numbering| numbering != EpochNumbering::Unnumbered);
+    let as_many = progress.epochs.len() == other.epochs.len();
+    for (at, epoch) in progress.epochs.iter_mut().enumerate() {
+        let same = if numbered {
+            other.epochs.iter().find(|known| known.epoch == epoch.epoch)
+        } else {
+            other.epochs.get(at).filter(|_| as_many)
+        };
+        epoch.printed_seconds = epoch.printed_seconds.or(same.and_then(|known| known.printed_seconds));
+    }
+}
+
 /// Fills what `progress` leaves open from `other`, group by group: figures that belong together come from one.
 fn fill(progress: &mut Progress, mut other: Progress) {
     if progress.epochs_completed == 0 && other.epochs_completed > 0 {
@@ -348,6 +365,8 @@ fn fill(progress: &mut Progress, mut other: Progress) {
         progress.epochs_completed = other.epochs_completed;
         progress.epochs = std::mem::take(&mut other.epochs);
         progress.restarts = other.restarts;
+    } else {
+        fill_times(progress, &other);
     }
     progress.epochs_announced = progress.epochs_announced.or(other.epochs_announced);
     if progress.last_step.is_none() {

@@ -141,8 +141,9 @@ impl HfTrainer {
         let epoch = number("epoch").filter(|epoch| (0.0..1e9).contains(epoch));
         let whole = number("train_runtime");
         let evaluated = pairs.iter().any(|(key, _)| key.starts_with("eval_"));
-        let logged =
-            (number("loss").is_some() || number("learning_rate").is_some()) && text.starts_with("{'");
+        // Transformers 2.11 to 3.0 print JSON, with the step.
+        let (loss, rate) = (number("loss").is_some(), number("learning_rate").is_some());
+        let logged = text.starts_with("{'") && (loss || rate) || loss && rate && number("step").is_some();
         let Some(epoch) = epoch.filter(|_| whole.is_some() || evaluated || logged) else { return };
         self.know(say);
         let mut facts = Facts { metrics: metrics(&pairs), ..Facts::default() };
@@ -197,10 +198,17 @@ impl HfTrainer {
 
     /// Reads the bar over the whole run; those of evaluations are shorter.
     fn read_bar<'a>(&mut self, bar: &Bar<'_>, say: &mut dyn FnMut(Event<'a>)) {
-        if !bar.label.is_empty() && !scan::holds(bar.label, "train") || self.over {
+        if !bar.label.is_empty() && !scan::holds(bar.label, "train") {
             return;
         }
         let Some(of) = bar.of.filter(|of| self.steps.is_none_or(|steps| *of >= steps)) else { return };
+        if self.over || !self.known && bar.is_full() {
+            // It is drawn once more behind the figures of the whole; before them a full one was of the preparation.
+            if self.over && self.steps == Some(of) {
+                say(Event::RunStep { step: bar.step, of: bar.of, facts: Facts::default() });
+            }
+            return;
+        }
         self.steps = Some(of);
         let pace = bar.pace();
         self.held = Some((bar.step, bar.of, pace.step_seconds, pace.throughput));

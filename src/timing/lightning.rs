@@ -128,9 +128,10 @@ impl Lightning {
 
 /// Reads a bar of `RichProgressBar`, whose times and rate stand behind the counts without brackets.
 fn rich(text: &str) -> Option<Bar<'_>> {
-    let line = text.find(['━', '╸', '╺'])?;
+    // Terminals without the lines show dashes.
+    let line = text.find(['━', '╸', '╺']).or_else(|| text.find(" ---"))?;
     let (label, rest) = text.split_at(line);
-    let rest = rest.trim_start_matches(['━', '╸', '╺', ' ']);
+    let rest = rest.trim_start_matches(['━', '╸', '╺', ' ', '-']);
     let (step, of, rest) = scan::counted(rest)?;
     let (elapsed, rest) = scan::clock(rest.trim_start())?;
     let rest = rest.trim_start().strip_prefix('•')?.trim_start();

@@ -57,6 +57,7 @@ mod scan;
 mod spacy;
 mod stamp;
 mod stated;
+mod step_line;
 mod step_times;
 mod tf_cnn;
 mod tf_estimator;

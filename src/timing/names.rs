@@ -40,11 +40,15 @@ impl Trained {
 /// capitals mean something (`mAP50`, `CELoss`) keep them.
 pub(super) fn canonical(name: &str) -> Cow<'_, str> {
     let name = name.trim();
-    if !name.contains(|c: char| c.is_ascii_uppercase() || c.is_whitespace() || c == '@') {
+    if !name.contains(|c: char| c.is_ascii_uppercase() || c.is_whitespace() || c == '@')
+        && !name.ends_with('.')
+    {
         return Cow::Borrowed(name);
     }
     let mut words = String::with_capacity(name.len());
     for word in name.split_whitespace() {
+        // `Val. Loss`
+        let word = word.trim_end_matches('.');
         if !words.is_empty() {
             words.push('_');
         }
@@ -76,6 +80,7 @@ mod tests {
             ("main/loss", "main/loss"),
             ("validation_0-logloss", "validation_0-logloss"),
             (" d  loss ", "d_loss"),
+            ("Val. Loss", "val_loss"),
         ] {
             assert_eq!(canonical(written), name, "{written}");
         }

@@ -13,14 +13,17 @@
 //! The forms are those of `mnist/main.py` and `imagenet/main.py` of pytorch/examples and of `references/detection` of
 //! torchvision 0.15. Only the last prints how long an epoch took. A value in parentheses is the mean so far.
 
-use super::event::{Event, Facts, Line, Recogniser};
+use super::event::{Event, Facts, Line, Rate, Recogniser};
 use super::scan::{self, Numbers};
 
 /// Where in a line, in bytes, its keyword must stand: a logger's prefix may come before.
 const MAX_PREFIX: usize = 100;
 
 /// Columns that are no losses or metrics. `Time` and `time` are the seconds of a step.
-const NOT_METRICS: [&str; 6] = ["Data", "data", "eta", "max mem", "Time", "time"];
+const NOT_METRICS: [&str; 7] = ["Data", "data", "eta", "max mem", "Time", "time", "day"];
+
+/// Columns of a rate.
+const RATES: [&str; 4] = ["img/s", "clips/s", "Speed", "images/s"];
 
 /// What was read of the training so far.
 #[derive(Debug, Default)]
@@ -37,7 +40,7 @@ impl Recogniser for PyTorch {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &["Epoch: ", "Test", "* Acc@", "* Prec@"]
+        &["Epoch: ", "Test", "* Acc@", "* Prec@", "Training time ", "Acc@1 "]
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
@@ -56,8 +59,14 @@ impl PyTorch {
         let text = line.text.trim();
         match text.as_bytes().first()? {
             b'T' if text.starts_with("Test") => return validation(text),
-            b'*' => return accuracy(text),
+            b'*' => return accuracy(text.strip_prefix("* ")?),
+            b'=' => return summary(text),
             _ => {}
+        }
+        if let Some((before, rest)) = text.split_once("Training time ") {
+            let seconds = super::bar::clock(rest).filter(|(_, rest)| rest.is_empty())?.0;
+            let plain = before.is_empty() || before.ends_with("] ");
+            return plain.then_some(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
         }
         let head = text.get(..MAX_PREFIX).unwrap_or(text);
         let (before, _) = head.split_once("Epoch: ")?;
@@ -130,9 +139,19 @@ fn columns(text: &str) -> Facts<'_> {
             facts.step_seconds = Some(value);
             continue;
         }
+        if between.trim() == "(" && RATES.contains(&column) {
+            facts.throughput = Rate::of_run(value, "samples/s");
+            continue;
+        }
         column = scan::name(between);
+        if RATES.contains(&column) {
+            facts.throughput = Rate::of_run(value, "samples/s");
+            continue;
+        }
         if matches!(column, "Time" | "time") {
-            facts.step_seconds = Some(value);
+            // Other loops print there the time since their start; these have the mean behind it, or `data:`.
+            let of_step = text.contains('(') || text.contains("data: ");
+            facts.step_seconds = Some(value).filter(|_| of_step);
         } else if !NOT_METRICS.contains(&column)
             && let Some(name) = scan::metric_name(column)
         {
@@ -156,20 +175,44 @@ fn validation(text: &str) -> Option<Event<'_>> {
         {
             facts.metrics.push(("test_accuracy_percent".into(), percent));
         }
-    } else if !text.strip_prefix("Test:")?.trim_start().starts_with('[') {
-        return None;
+    } else {
+        let rest = text.strip_prefix("Test:")?.trim_start();
+        let rest = rest.strip_prefix("EMA ").unwrap_or(rest);
+        if rest.starts_with("Acc@") {
+            return accuracy(rest);
+        }
+        if !rest.starts_with('[') {
+            return None;
+        }
     }
     Some(Event::Validation { facts })
 }
 
-/// `* Acc@1 69.760 Acc@5 89.080`; training lines have the same names, so these get `val_`.
+/// `====> Epoch: 1 Average loss: 164.17` and `====> Test set loss: 127.4` of examples/vae.
+fn summary(text: &str) -> Option<Event<'_>> {
+    let rest = text.strip_prefix("====> ")?;
+    let mut facts = Facts::default();
+    if let Some(rest) = rest.strip_prefix("Epoch: ") {
+        let (epoch, rest) = scan::unsigned(rest)?;
+        let (loss, _) = scan::number(rest.strip_prefix(" Average loss: ")?)?;
+        facts.metrics.push(("Average loss".into(), loss));
+        return Some(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts });
+    }
+    let (loss, _) = scan::number(rest.strip_prefix("Test set loss: ")?)?;
+    facts.metrics.push(("test_loss".into(), loss));
+    Some(Event::Validation { facts })
+}
+
+/// `Acc@1 69.760 Acc@5 89.080`; training lines have the same names, so these come under names with `val_` as well.
 fn accuracy(text: &str) -> Option<Event<'_>> {
-    let text = text.strip_prefix("* ")?.trim_start();
+    let text = text.trim_start();
     if !text.starts_with("Acc@") && !text.starts_with("Prec@") {
         return None;
     }
     let mut facts = columns(text);
-    facts.metrics.iter_mut().for_each(|(name, _)| *name = format!("val_{name}").into());
+    let own: Vec<_> =
+        facts.metrics.iter().map(|(name, value)| (format!("val_{name}").into(), *value)).collect();
+    facts.metrics.extend(own);
     Some(Event::Validation { facts })
 }
 
@@ -244,7 +287,12 @@ mod tests {
         assert_eq!(metrics(&event), [("test_loss", 0.0458), ("test_accuracy_percent", 98.0)]);
         assert!(matches!(read("Test: [  0/79]\tTime 0.9"), Some(Event::Validation { .. })));
         let event = read(" * Acc@1 69.760 Acc@5 89.080").unwrap();
-        assert_eq!(metrics(&event), [("val_Acc@1", 69.76), ("val_Acc@5", 89.08)]);
+        assert_eq!(
+            metrics(&event),
+            [("Acc@1", 69.76), ("Acc@5", 89.08), ("val_Acc@1", 69.76), ("val_Acc@5", 89.08)]
+        );
+        let event = read("====> Test set loss: 127.4").unwrap();
+        assert_eq!(metrics(&event), [("test_loss", 127.4)]);
     }
 
     #[test]

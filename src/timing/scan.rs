@@ -51,6 +51,19 @@ pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
+/// `8,600` as 8600: the thousands may be grouped.
+pub(super) fn grouped(text: &str) -> Option<(u64, &str)> {
+    let (mut number, mut rest) = unsigned(text)?;
+    while let Some(after) = rest.strip_prefix(',')
+        && let Some((more, behind)) = unsigned(after)
+        && after.len() - behind.len() == 3
+    {
+        number = number.checked_mul(1000)?.checked_add(more)?;
+        rest = behind;
+    }
+    Some((number, rest))
+}
+
 /// True where `text` holds `word`, which is in small letters, whichever letters `text` has.
 pub(super) fn holds(text: &str, word: &str) -> bool {
     let (text, word) = (text.as_bytes(), word.as_bytes());
@@ -228,6 +241,7 @@ pub(super) fn name(between: &str) -> &str {
     let begin =
         name.rfind([',', ';', '|', '(', ')', '[', ']', '{', '}', '\t', '"', '\'']).map_or(0, |at| at + 1);
     let begin = name.rfind(" - ").map_or(begin, |at| begin.max(at + 3));
+    let begin = name.rfind(": ").map_or(begin, |at| begin.max(at + 2));
     name[begin..].trim_start_matches([' ', '-', ':', '>', '=', '.', '%', '*', '/']).trim_end()
 }
 

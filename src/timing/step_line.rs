@@ -1,0 +1,320 @@
+//! Plain lines that name no epoch: steps, figures and totals, as people write them in their own scripts.
+//!
+//! ```text
+//! [1,  2000] loss: 2.196                         [0/25][100/782]  Loss_D: 0.5  Loss_G: 3.2
+//! Iteration 100/1000: loss 0.52                  step 100 | loss 0.52 | 0.35 s/it
+//! loss: 2.301498  [   64/60000]                  Episode 10  Last reward: 26.00
+//! val Loss: 0.31 Acc: 0.89                       Training complete in 1m 46s
+//! ```
+//!
+//! The first two forms are those of the CIFAR-10 tutorial and of `dcgan/main.py` of PyTorch.
+
+use super::bar;
+use super::epoch_line::{self, Rest};
+use super::event::{Event, Facts};
+use super::scan;
+
+/// How far in a line, in bytes, a word of steps may begin.
+const MAX_PREFIX: usize = 100;
+
+/// Words for steps, each of which a number must follow.
+const STEP_WORDS: [&str; 8] =
+    ["iteration", "iter", "global step", "global_step", "step", "batch", "it", "episode"];
+
+/// Phrases of lines that say that the training is over, with its time where there is one.
+const TOTALS: [&str; 20] = [
+    "training complete",
+    "training finished",
+    "finished training",
+    "training done",
+    "training took",
+    "training time",
+    "total time",
+    "total training time",
+    "total elapsed",
+    "total run time",
+    "total runtime",
+    "training ended",
+    "end of training",
+    "optimization finished",
+    "training has finished",
+    "training was completed",
+    "trained in",
+    "finish training",
+    "total train time",
+    "completed training",
+];
+
+/// First words of lines of figures: of training, and of an evaluation.
+const TRAINED: [&str; 2] = ["train", "training"];
+const EVALUATED: [&str; 7] = ["val", "valid", "validation", "test", "dev", "eval", "evaluation"];
+
+/// Reads two bracketed counts: `[1, 2000]` is a step of an epoch, `[0/25][100/782]` as well, counted from 0. The second
+/// value is true for the latter.
+pub(super) fn bracketed(text: &str) -> Option<(Event<'_>, bool)> {
+    // Swin Transformer and what follows it have a word before.
+    let rest = text
+        .split_once("Train: [")
+        .map_or_else(|| text.trim_start().strip_prefix('['), |(_, rest)| Some(rest))?;
+    let (epoch, epochs, rest) = scan::counted(rest)?;
+    let rest = rest.trim_start();
+    let (step, of, rest, zero) = match rest.strip_prefix(',') {
+        Some(rest) if epochs.is_none() => {
+            let (step, of, rest) = scan::counted(rest)?;
+            (step, of, rest.trim_start().strip_prefix(']')?, false)
+        }
+        _ => {
+            let rest = rest.strip_prefix(']').filter(|_| epochs.is_some())?.trim_start();
+            let (step, of, rest) = scan::counted(rest.strip_prefix('[')?)?;
+            (step, Some(of?), rest.trim_start().strip_prefix(']')?, true)
+        }
+    };
+    let facts = epoch_line::figures(rest).facts;
+    if !facts.metrics.iter().any(|(name, _)| is_measure(name)) {
+        return None;
+    }
+    let done = of.is_some_and(|of| step >= of || zero && step + 1 >= of);
+    let event = match of.filter(|_| done) {
+        Some(of) => Event::EpochEnd { epoch, epochs, seconds: None, step: Some((step, of)), facts },
+        None => Event::Step { epoch, epochs, step, of, facts },
+    };
+    Some((event, zero))
+}
+
+/// Reads `Iteration 100/1000: loss 0.52`.
+pub(super) fn counted(text: &str) -> Option<Event<'_>> {
+    let (step, of, rest) = numbered(text)?;
+    let Rest { facts, .. } = epoch_line::figures(rest);
+    let told = facts.step_seconds.is_some()
+        || facts.throughput.is_some()
+        || facts.metrics.iter().any(|(name, _)| is_measure(name));
+    told.then_some(Event::Iteration { step: Some(step), of, facts })
+}
+
+/// The step that a word of a line counts, and what follows its number.
+fn numbered(text: &str) -> Option<(u64, Option<u64>, &str)> {
+    let head = &text[..text.floor_char_boundary(MAX_PREFIX)];
+    let mut begin = 0;
+    // The first word that a number follows.
+    for (at, _) in head.char_indices().filter(|(_, c)| c.is_ascii_alphabetic()) {
+        if at < begin || head[..at].ends_with(|c: char| scan::is_word(c) || c == '/') {
+            continue;
+        }
+        let word = STEP_WORDS.iter().find(|word| {
+            text.get(at..at + word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+                && !text[at + word.len()..].starts_with(scan::is_word)
+        });
+        let Some(word) = word else { continue };
+        begin = at + word.len();
+        let rest = text[begin..].trim_start_matches([' ', '\t', ':', '=', '#', '[', '(']);
+        let Some((step, of, rest)) = scan::counted(rest) else { continue };
+        let rest = rest.trim_start_matches([']', ')']);
+        let ended = !rest.starts_with(|c: char| scan::is_word(c) || c == '%')
+            && !(rest.starts_with('.') && rest[1..].starts_with(|c: char| c.is_ascii_digit()));
+        return (ended && epoch_line::prefix(&text[..at]).is_some()).then_some((step, of, rest));
+    }
+    None
+}
+
+/// Reads `loss: 2.301498  [   64/60000]`.
+pub(super) fn trailing(text: &str) -> Option<Event<'_>> {
+    let text = text.trim();
+    let (figures, counts) = text.strip_suffix(']')?.rsplit_once('[')?;
+    let (step, of, rest) = scan::counted(counts)?;
+    let of = of.filter(|_| rest.trim().is_empty())?;
+    let facts = epoch_line::figures(figures).facts;
+    let told = starts_with_any(figures, &["loss", "train loss", "avg loss"]) && !facts.metrics.is_empty();
+    told.then_some(Event::Iteration { step: Some(step), of: Some(of), facts })
+}
+
+/// Reads what says that a training is over, and how long it took.
+pub(super) fn total(text: &str) -> Option<Event<'_>> {
+    let bare = text.trim_matches(|c: char| matches!(c, '-' | '=' | '*' | ' ' | '#'));
+    // `--- 12.3 seconds ---`, the very words of many scripts.
+    if bare.len() + 6 <= text.trim().len()
+        && let Some((seconds, "")) = scan::duration(bare)
+        && bare.ends_with("seconds")
+    {
+        return Some(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
+    }
+    let phrase = TOTALS.iter().find_map(|phrase| find(text, phrase).map(|at| (at, at + phrase.len())))?;
+    if scan::holds(&text[..phrase.0], "remain") || scan::holds(&text[..phrase.0], "estimated") {
+        return None;
+    }
+    let rest = &text[phrase.1..];
+    let seconds = first_time(&text[phrase.0..]);
+    if seconds.is_none() && rest.trim().len() > 40 {
+        return None;
+    }
+    // Without a time the line may say something else about the training.
+    let facts = Facts::default();
+    Some(if seconds.is_some() { Event::RunEnd { seconds, facts } } else { Event::Validation { facts } })
+}
+
+/// The first time of a text, which only a unit or the form of a clock makes one.
+pub(super) fn first_time(text: &str) -> Option<f64> {
+    let mut numbers = scan::Numbers::of(text);
+    while let Some((between, value, from)) = numbers.next_number() {
+        if let Some((seconds, rest)) = scan::duration(from) {
+            return (!rest.starts_with('/')).then_some(seconds);
+        }
+        if let Some((seconds, _)) = bar::clock(from) {
+            return Some(seconds);
+        }
+        if let Some(scale) = epoch_line::unit_in_name(between) {
+            return Some(value * scale);
+        }
+    }
+    None
+}
+
+/// Reads a line of figures of the epoch before: `train Loss: 0.5 Acc: 0.7`, `Val. Loss: 0.4 | Val. Acc: 81%`.
+pub(super) fn figures(text: &str) -> Option<Event<'_>> {
+    let text = text.trim();
+    let word = &text[..text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len())];
+    let is = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
+    let (trained, evaluated) = (is(&TRAINED), is(&EVALUATED));
+    if !trained && !evaluated {
+        let said = starts_with_any(
+            text,
+            &[
+                "loss",
+                "acc",
+                "avg loss",
+                "average loss",
+                "avg. loss",
+                "throughput",
+                "speed",
+                "training speed",
+            ],
+        );
+        let facts = epoch_line::figures(text).facts;
+        let told = !facts.metrics.is_empty() || facts.throughput.is_some();
+        return (said && told).then_some(Event::Figures { facts });
+    }
+    if evaluated && starts_with_any(text, &["test error:"]) {
+        return Some(Event::Validation { facts: Facts::default() });
+    }
+    // A subject of its own: `train: Loss: 0.5`, `Validation - loss: 0.4`, `val Loss: 0.3 Acc: 0.8`.
+    let mut facts = epoch_line::figures(text).facts;
+    facts.metrics.retain(|(name, _)| is_measure(name));
+    if facts.metrics.is_empty() {
+        return None;
+    }
+    let subject = match () {
+        () if trained => "train",
+        () if word.to_ascii_lowercase().starts_with("val") => "val",
+        () => word,
+    };
+    let mut more = Vec::new();
+    for (name, value) in &facts.metrics {
+        if !TRAINED.iter().chain(&EVALUATED).any(|word| scan::holds(name, word)) {
+            more.push((format!("{} {name}", subject.to_ascii_lowercase()).into(), *value));
+        }
+    }
+    // The names without the subject stay those of the training.
+    facts.metrics.retain(|(name, _)| {
+        !evaluated || TRAINED.iter().chain(&EVALUATED).any(|word| scan::holds(name, word))
+    });
+    facts.metrics.extend(more);
+    Some(if evaluated { Event::Validation { facts } } else { Event::Figures { facts } })
+}
+
+/// True for names of what a training is measured by.
+pub(super) fn is_measure(name: &str) -> bool {
+    [
+        "loss",
+        "acc",
+        "reward",
+        "error",
+        "ppl",
+        "perplexity",
+        "cost",
+        "psnr",
+        "f1",
+        "mse",
+        "mae",
+        "score",
+        "dice",
+        "iou",
+        "auc",
+        "bleu",
+        "rmse",
+    ]
+    .iter()
+    .any(|word| scan::holds(name, word))
+}
+
+fn starts_with_any(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)))
+}
+
+/// Where `text` holds `phrase`, which is in small letters.
+fn find(text: &str, phrase: &str) -> Option<usize> {
+    text.as_bytes().windows(phrase.len()).position(|window| window.eq_ignore_ascii_case(phrase.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_without_the_word_epoch_are_read() {
+        let Some((Event::Step { epoch: 1, step: 2000, of: None, facts, .. }, false)) =
+            bracketed("[1,  2000] loss: 2.196")
+        else {
+            panic!()
+        };
+        assert_eq!(facts.metrics, [("loss".into(), 2.196)]);
+        let Some((Event::Step { epoch: 0, epochs: Some(25), step: 100, of: Some(782), .. }, true)) =
+            bracketed("[0/25][100/782]\tLoss_D: 0.5\tLoss_G: 3.2 D(x): 0.8 D(G(z)): 0.1 / 0.05")
+        else {
+            panic!()
+        };
+        for (text, number, all) in [
+            ("Iteration 100/1000: loss 0.52", 100, Some(1000)),
+            ("step 100: loss=0.52", 100, None),
+            ("[Step 100/1000] loss: 0.52", 100, Some(1000)),
+            ("2024-01-01 12:00:00 INFO trainer.py:12 Iter 100, loss 0.5", 100, None),
+            ("Episode 100\tLast reward: 26.00\tAverage reward: 16.00", 100, None),
+        ] {
+            let Some(Event::Iteration { step: Some(step), of, .. }) = counted(text) else { panic!("{text}") };
+            assert_eq!((step, of), (number, all), "{text}");
+        }
+        assert!(matches!(
+            trailing("loss: 2.301498  [   64/60000]"),
+            Some(Event::Iteration { step: Some(64), of: Some(60_000), .. })
+        ));
+    }
+
+    #[test]
+    fn totals_are_read() {
+        for (text, time) in [
+            ("Training complete in 1m 46s", 106.0),
+            ("Training time 0:10:23", 623.0),
+            ("Total time elapsed: 5.1234s", 5.1234),
+            ("INFO: Total training time: 1.5 hours", 5400.0),
+            ("--- 12.25 seconds ---", 12.25),
+            ("Finished training, took 90 sec.", 90.0),
+        ] {
+            let Some(Event::RunEnd { seconds: Some(seconds), .. }) = total(text) else { panic!("{text}") };
+            assert!((seconds - time).abs() < 1e-9, "{text}: {seconds}");
+        }
+        assert!(matches!(total("Finished Training"), Some(Event::Validation { .. })));
+    }
+
+    #[test]
+    fn other_lines_are_left_alone() {
+        for text in [
+            "[1, 2]",
+            "[3/4][5/6] done",
+            "step size: 3, loss 2",
+            "Iteration 3",
+            "val step 3 loss 2",
+            "batch_size 3 loss 4",
+            "it 3.5 loss",
+        ] {
+            assert!(bracketed(text).is_none() && counted(text).is_none() && total(text).is_none(), "{text}");
+        }
+    }
+}
