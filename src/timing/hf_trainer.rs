@@ -40,11 +40,20 @@ pub(super) struct HfTrainer {
     /// Steps of the whole run.
     steps: Option<u64>,
     /// The bar before the output was known.
-    held: Option<(u64, Option<u64>, Option<f64>, Option<Rate>)>,
+    held: Option<Held>,
     /// True where the training is over: what follows is an evaluation.
     over: bool,
     /// True in the table of a training's figures.
     table: bool,
+}
+
+/// The state of a bar.
+#[derive(Debug)]
+struct Held {
+    step: u64,
+    of: Option<u64>,
+    step_seconds: Option<f64>,
+    throughput: Option<Rate>,
 }
 
 impl Recogniser for HfTrainer {
@@ -190,7 +199,7 @@ impl HfTrainer {
     /// Says what was held back until the output was known.
     fn know<'a>(&mut self, say: &mut dyn FnMut(Event<'a>)) {
         self.known = true;
-        if let Some((step, of, step_seconds, throughput)) = self.held.take() {
+        if let Some(Held { step, of, step_seconds, throughput }) = self.held.take() {
             let facts = Facts { step_seconds, throughput, one_pace: true, metrics: Vec::new() };
             say(Event::RunStep { epoch: None, epochs: None, step, of, facts });
         }
@@ -210,8 +219,8 @@ impl HfTrainer {
             return;
         }
         self.steps = Some(of);
-        let pace = bar.pace();
-        self.held = Some((bar.step, bar.of, pace.step_seconds, pace.throughput));
+        let Facts { step_seconds, throughput, .. } = bar.pace();
+        self.held = Some(Held { step: bar.step, of: bar.of, step_seconds, throughput });
         if self.known {
             self.know(say);
         }

@@ -109,9 +109,10 @@ fn numbered(text: &str) -> Option<(u64, Option<u64>, &str)> {
         let rest = text[begin..].trim_start_matches([' ', '\t', ':', '=', '#', '[', '(']);
         let Some((step, of, rest)) = scan::counted(rest) else { continue };
         let rest = rest.trim_start_matches([']', ')']);
-        let ended = !rest.starts_with(|c: char| scan::is_word(c) || c == '%')
-            && !(rest.starts_with('.') && rest[1..].starts_with(|c: char| c.is_ascii_digit()));
-        return (ended && epoch_line::prefix(&text[..at]).is_some()).then_some((step, of, rest));
+        let fraction =
+            rest.strip_prefix('.').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let ends = !fraction && !rest.starts_with(|c: char| scan::is_word(c) || c == '%');
+        return (ends && epoch_line::prefix(&text[..at]).is_some()).then_some((step, of, rest));
     }
     None
 }
