@@ -492,7 +492,7 @@ impl<'a> Rest<'a> {
         let name = scan::name(between);
         let of_steps = STEP_NAMES.iter().any(|step| name.eq_ignore_ascii_case(step));
         if of_steps
-            && let Some((step, after)) = scan::grouped(from)
+            && let Some((step, after)) = scan::grouped_count(from)
             && after.len() + 4 < from.len()
             && from.contains(',')
             && scan::unsigned(from).is_some_and(|(_, rest)| rest.len() > after.len())

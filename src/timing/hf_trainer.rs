@@ -214,7 +214,13 @@ impl HfTrainer {
         if self.over || !self.known && bar.is_full() {
             // It is drawn once more behind the figures of the whole; before them a full one was of the preparation.
             if self.over && self.steps == Some(of) {
-                say(Event::RunStep { step: bar.step, of: bar.of, facts: Facts::default() });
+                say(Event::RunStep {
+                    epoch: None,
+                    epochs: None,
+                    step: bar.step,
+                    of: bar.of,
+                    facts: Facts::default(),
+                });
             }
             return;
         }

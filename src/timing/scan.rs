@@ -52,7 +52,7 @@ pub(super) fn number(text: &str) -> Option<(f64, &str)> {
 }
 
 /// `8,600` as 8600: the thousands may be grouped.
-pub(super) fn grouped(text: &str) -> Option<(u64, &str)> {
+pub(super) fn grouped_count(text: &str) -> Option<(u64, &str)> {
     let (mut number, mut rest) = unsigned(text)?;
     while let Some(after) = rest.strip_prefix(',')
         && let Some((more, behind)) = unsigned(after)

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo bench                     every row
 //! cargo bench -- submit list      some of them: help render submit watch container list arrays show store daemon lasting clients
-//!                                 timings package
+//!                                 timings export package
 //! cargo bench -- --long           more repetitions, longer trainings
 //! cargo bench -- --json           one JSON object instead of the table
 //! ```
@@ -18,6 +18,7 @@ mod container;
 mod daemon;
 mod dlrund;
 mod enclosure;
+mod export;
 mod family;
 mod floor;
 mod list;
@@ -61,7 +62,7 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 15] = [
+const TOPICS: [(&str, Topic); 16] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
@@ -76,6 +77,7 @@ const TOPICS: [(&str, Topic); 15] = [
     ("lasting", daemon::lasting),
     ("clients", daemon::clients),
     ("timings", timings::rows),
+    ("export", export::rows),
     ("package", package::rows),
 ];
 

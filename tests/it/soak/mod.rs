@@ -3,6 +3,7 @@
 mod again;
 mod daemon;
 mod disk;
+mod export;
 mod fuzz;
 mod kills;
 mod queue;
