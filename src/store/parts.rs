@@ -120,12 +120,9 @@ impl Writer<'_> {
             self.execute("DELETE FROM event WHERE node = ?1 AND place <= ?2", params![node, place])?;
         }
         // Places grow on, also where all that was there went.
-        let mut next = known.last().map_or(0, |(place, _)| place + 1);
-        for event in &events[known.len() - dropped..] {
-            self.insert_event(node, next, event)?;
-            next += 1;
-        }
-        Ok(())
+        let next = known.last().map_or(0, |(place, _)| place + 1);
+        let new = &events[known.len() - dropped..];
+        (next..).zip(new).try_for_each(|(place, event)| self.insert_event(node, place, event))
     }
 
     fn known_events(&self, node: i64) -> Result<Vec<(i64, Event)>, StoreError> {
