@@ -461,14 +461,14 @@ pub(crate) fn kill_exports(times: usize, mut chance: impl FnMut() -> u64) {
         let mut child = command.stderr(Stdio::null()).spawn().expect("started");
         let wait = std::time::Duration::from_micros(chance() % 60_000);
         std::thread::sleep(wait);
-        if chance() % 2 == 0 {
+        if chance().is_multiple_of(2) {
             lines.extend(site.take());
         }
         child.kill().expect("it is ours");
         if child.wait().expect("it ended").code().is_none() {
             killed += 1;
         }
-        if chance() % 3 == 0 {
+        if chance().is_multiple_of(3) {
             lines.extend(site.take());
         }
     }
