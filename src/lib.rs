@@ -29,6 +29,7 @@ pub mod plan;
 pub mod protocol;
 pub mod recipe;
 pub mod record;
+pub mod report;
 pub mod site;
 pub mod timing;
 

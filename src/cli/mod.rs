@@ -87,6 +87,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Convert(args) => commands::convert::run(output, args),
         Verb::List(args) => commands::list::run(&session(None)?, args),
         Verb::Show(args) => commands::show::run(&session(None)?, args),
+        Verb::Report(args) => commands::report::run(&session(None)?, args),
         Verb::Top(args) => commands::top::run(&session(None)?, args),
         Verb::Logs(args) => commands::logs::run(&session(None)?, args),
         Verb::Wait(args) => commands::wait::run(&session(None)?, args),

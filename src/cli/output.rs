@@ -10,6 +10,11 @@ use crate::diagnostic::printable;
 /// Version of the JSON envelope.
 const SCHEMA_VERSION: u32 = 1;
 
+/// The object that carries a result.
+pub(crate) fn envelope(operation: &str, value: &Value) -> Value {
+    json!({ "schema_version": SCHEMA_VERSION, "operation": operation, "ok": true, "result": value })
+}
+
 /// How this command talks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
@@ -40,8 +45,7 @@ impl Output {
     /// Prints the result: `text` for people, `value` for programs. A reader that went away is no error.
     pub(crate) fn result(&self, operation: &str, value: &Value, text: &str) -> Result<(), Error> {
         if self.json {
-            let envelope = json!({ "schema_version": SCHEMA_VERSION, "operation": operation, "ok": true, "result": value });
-            return self.raw(format!("{envelope}\n").as_bytes());
+            return self.raw(format!("{}\n", envelope(operation, value)).as_bytes());
         }
         self.raw(text.as_bytes())
     }

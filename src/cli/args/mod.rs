@@ -4,6 +4,7 @@ mod export;
 mod image;
 mod make;
 mod records;
+mod report;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ pub(crate) use self::export::{Export, Format};
 pub(crate) use self::image::{Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageShow, ImageVerb};
 pub(crate) use self::make::{ImageBuild, ImagePull};
 pub(crate) use self::records::Import;
+pub(crate) use self::report::{Report, ReportFormat};
 use crate::job::{ArraySpec, SchedulerKind};
 
 /// Plans, submits, watches and records neural-network training runs on Slurm, Torque, OpenPBS and single machines.
@@ -55,6 +57,9 @@ pub(crate) enum Verb {
     List(List),
     /// Tell what is known of a run
     Show(Show),
+    /// Write a report of a run, or of several side by side
+    #[command(long_about = report::ABOUT)]
+    Report(Report),
     /// Show the runs of this node as they are now, with CPU, memory and GPUs
     #[command(long_about = TOP)]
     Top(Top),
@@ -122,6 +127,7 @@ impl Verb {
             Self::Convert(_) => "convert",
             Self::List(_) => "list",
             Self::Show(_) => "show",
+            Self::Report(_) => "report",
             Self::Top(_) => "top",
             Self::Logs(_) => "logs",
             Self::Wait(_) => "wait",

@@ -16,6 +16,7 @@ pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod render;
+pub(crate) mod report;
 pub(crate) mod schema;
 pub(crate) mod show;
 pub(crate) mod submit;

@@ -5,6 +5,7 @@ mod json;
 mod picture;
 mod read;
 mod thin;
+mod timeline;
 mod track;
 
 pub(crate) use json::to_json;

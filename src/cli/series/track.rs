@@ -49,12 +49,21 @@ pub(super) struct Moment {
 }
 
 /// What is known of one point.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Cell {
     /// Value times milliseconds, or the largest value.
     value: f64,
     /// Milliseconds of which something is known.
     known: f64,
+    /// The least and the highest value that was known of a part of it; NaN before the first.
+    low: f64,
+    high: f64,
+}
+
+impl Default for Cell {
+    fn default() -> Self {
+        Self { value: 0.0, known: 0.0, low: f64::NAN, high: f64::NAN }
+    }
 }
 
 /// One figure on its way through the samples.
@@ -107,6 +116,9 @@ impl Track {
                 cell.value = value;
             }
             cell.known += share;
+            // Of NaN and a number either keeps the number.
+            cell.low = cell.low.min(value);
+            cell.high = cell.high.max(value);
         }
     }
 
@@ -120,7 +132,11 @@ impl Track {
             (cell.known > 0.0).then_some(value)
         };
         let values = self.cells.iter().map(value).collect();
-        (known > 0.0).then_some(Curve { name, unit, values, mean })
+        let known_of = |part: fn(&Cell) -> f64| {
+            self.cells.iter().map(|cell| (cell.known > 0.0).then(|| part(cell))).collect()
+        };
+        let (low, high) = (known_of(|cell| cell.low), known_of(|cell| cell.high));
+        (known > 0.0).then_some(Curve { name, unit, values, low, high, mean })
     }
 }
 
@@ -136,6 +152,9 @@ pub(super) struct Curve {
     pub(super) unit: Unit,
     /// A value for each point; `None` where nothing is known.
     pub(super) values: Vec<Option<f64>>,
+    /// The least and the highest that was known of each point.
+    pub(super) low: Vec<Option<f64>>,
+    pub(super) high: Vec<Option<f64>>,
     /// Over all that is known; `None` where the points are the largest values.
     pub(super) mean: Option<f64>,
 }
@@ -234,6 +253,26 @@ mod tests {
         assert_eq!(thinned(Kind::Most, 5, &[], &readings), [4.0, 10.0, 10.0, 10.0, 0.0].map(Some));
         // A gauge of 0 is known.
         assert_eq!(thinned(Kind::Most, 1, &[], &[(0, 0.0), (1, 0.0)]), [Some(0.0)]);
+    }
+
+    #[test]
+    fn the_least_and_the_highest_of_each_point_are_kept() {
+        let axis = Axis::new(0, 5999, 2);
+        for (kind, value) in [(Kind::Mean, Some(4.0)), (Kind::Most, Some(9.0))] {
+            let mut track = Track::default();
+            for (second, value) in [(0, 2.0), (1, 9.0), (2, 1.0), (3, 2.0), (6, 5.0)] {
+                let at_ms = second * 1000;
+                track.take(&axis, kind, Moment { at_ms, place: axis.place(at_ms), cut_ms: 0 }, value);
+            }
+            let curve = track.finish("", kind, Unit::Number).expect("it is known");
+            // The first reading counts its own millisecond.
+            let near = |a: Option<f64>, b: Option<f64>| a.zip(b).is_some_and(|(a, b)| (a - b).abs() < 1e-2);
+            assert!(near(curve.values[0], value), "{curve:?}");
+            assert_eq!(
+                (&curve.low[..], &curve.high[..]),
+                (&[Some(1.0), Some(5.0)][..], &[Some(9.0), Some(5.0)][..])
+            );
+        }
     }
 
     #[test]

@@ -1,0 +1,51 @@
+//! Arguments of `dlrun report`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+/// What `dlrun report --help` says beside its options.
+pub(super) const ABOUT: &str = "Write a report of a run, or of several side by side
+
+One HTML file with all that it shows in it: CPU, memory, storage, GPUs and epochs on one clock, the environment, what limited the \
+run and what to ask for next time; of several runs their times with 95 % intervals, how they scale, and what is unlike between \
+them. It has no script and asks nothing of the network, so that it can be mailed, kept and printed. docs/report.md says how to \
+read it.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// Runs: ids or their beginnings, names, job ids; @1 is the latest. The others are held against the first
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<String>,
+    /// Write there, - for standard output; a report that is there is replaced. Without it HTML goes to
+    /// dlrun-report-RUN.html, the rest to standard output
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// What to write; without it by the ending of FILE, else html
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<ReportFormat>,
+    /// Ask the scheduler's accounting too
+    #[arg(long)]
+    pub(crate) history: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// One page for a browser
+    Html,
+    /// Markdown, for a terminal or a merge request
+    Md,
+    /// All numbers, as --json writes them
+    Json,
+}
+
+impl ReportFormat {
+    /// As in `--format`, and as files end.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Html => "html",
+            Self::Md => "md",
+            Self::Json => "json",
+        }
+    }
+}

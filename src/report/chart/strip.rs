@@ -1,0 +1,139 @@
+//! The epochs of several runs on one scale: each epoch a tick, the mean with its bounds below it.
+
+use crate::report::chart::clock::percent;
+use crate::report::chart::ticks::{Ticks, between, values};
+use crate::report::html::Html;
+use crate::report::number::{duration, short};
+use crate::report::stats::Spread;
+
+/// Ticks of a run at most; more of them are one grey bar.
+const MOST_TICKS: usize = 300;
+
+/// One run.
+pub(in crate::report) struct Strip {
+    /// An id that no other has on the page.
+    pub(in crate::report) id: String,
+    pub(in crate::report) name: String,
+    /// Times of its epochs, in seconds; true: it is warm-up.
+    pub(in crate::report) epochs: Vec<(f64, bool)>,
+    pub(in crate::report) spread: Option<Spread>,
+}
+
+/// The scale of all of them: from 0 where they lie far apart, else close around them, or a small difference would not be seen.
+pub(in crate::report) fn scale(strips: &[Strip]) -> Ticks {
+    let all = strips.iter().flat_map(|strip| &strip.epochs);
+    let times = || all.clone().filter(|(_, is_warmup)| !is_warmup).map(|(seconds, _)| *seconds);
+    let (least, steady) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
+    if least > 0.6 * steady && steady > least {
+        let spare = 0.05 * (steady - least);
+        return between(least - spare, steady + spare);
+    }
+    let bounds =
+        strips.iter().filter_map(|strip| strip.spread?.bounds()).map(|(_, high)| high).fold(0.0, f64::max);
+    let longest = all.clone().map(|(seconds, _)| *seconds).fold(0.0, f64::max);
+    // A first epoch that is far longer than all others would press those into a corner.
+    let most = if longest <= 3.0 * steady { longest } else { steady };
+    values(0.0, most.max(bounds.min(3.0 * most)))
+}
+
+/// Draws the strips, one below the other, on one scale.
+pub(in crate::report) fn write(html: &mut Html, strips: &[Strip], ticks: &Ticks) {
+    html.element("div", &[("class", "strips")], |html| {
+        for strip in strips {
+            html.element("div", &[("class", "strip")], |html| {
+                html.leaf("span", &[("class", "of")], &strip.name);
+                strip.write(html, ticks);
+            });
+        }
+        axis(html, ticks);
+    });
+}
+
+fn axis(html: &mut Html, ticks: &Ticks) {
+    html.element("div", &[("class", "strip axis"), ("aria-hidden", "true")], |html| {
+        html.leaf("span", &[("class", "of")], "seconds");
+        html.element("svg", &[("class", "plot"), ("width", "100%"), ("height", "20")], |html| {
+            let last = ticks.marks.len().saturating_sub(1);
+            for (place, (at, text)) in ticks.marks.iter().enumerate() {
+                let anchor = if place == 0 {
+                    "start"
+                } else if place == last {
+                    "end"
+                } else {
+                    "middle"
+                };
+                let x = percent(ticks.place(*at));
+                html.leaf("text", &[("x", &x), ("y", "14"), ("text-anchor", anchor)], text);
+            }
+        });
+    });
+}
+
+impl Strip {
+    fn write(&self, html: &mut Html, ticks: &Ticks) {
+        let (title, description) = (format!("{}t", self.id), format!("{}d", self.id));
+        let label = format!("{title} {description}");
+        let svg = [
+            ("class", "plot"),
+            ("width", "100%"),
+            ("height", "34"),
+            ("role", "img"),
+            ("aria-labelledby", label.as_str()),
+        ];
+        html.element("svg", &svg, |html| {
+            html.leaf("title", &[("id", &title)], &format!("Epochs of {}", self.name));
+            html.leaf("desc", &[("id", &description)], &self.described());
+            for (at, _) in &ticks.marks {
+                let x = percent(ticks.place(*at));
+                html.shape("line", &[("class", "grid"), ("x1", &x), ("x2", &x), ("y1", "0"), ("y2", "100%")]);
+            }
+            self.marks(html, ticks);
+            if let Some(spread) = &self.spread {
+                mean(html, ticks, spread);
+            }
+        });
+    }
+
+    fn marks(&self, html: &mut Html, ticks: &Ticks) {
+        let steady: Vec<f64> =
+            self.epochs.iter().filter(|(_, is_warmup)| !is_warmup).map(|(seconds, _)| *seconds).collect();
+        if steady.len() > MOST_TICKS {
+            let least = steady.iter().copied().fold(f64::INFINITY, f64::min);
+            let (from, to) = (ticks.place(least), ticks.place(steady.iter().copied().fold(0.0, f64::max)));
+            let (x, width) = (percent(from), percent(to - from));
+            html.shape(
+                "rect",
+                &[("class", "range"), ("x", &x), ("width", &width), ("y", "4"), ("height", "12")],
+            );
+        }
+        let is_drawn = |(seconds, is_warmup): &&(f64, bool)| {
+            (*is_warmup || steady.len() <= MOST_TICKS) && (ticks.begin..=ticks.end).contains(seconds)
+        };
+        let ticked = self.epochs.iter().filter(is_drawn);
+        for (seconds, is_warmup) in ticked.take(2 * MOST_TICKS) {
+            let x = percent(ticks.place(*seconds));
+            let class = if *is_warmup { "epoch cold" } else { "epoch" };
+            html.shape("line", &[("class", class), ("x1", &x), ("x2", &x), ("y1", "3"), ("y2", "17")]);
+        }
+    }
+
+    fn described(&self) -> String {
+        let Some(spread) = &self.spread else { return "No epoch has a time.".to_owned() };
+        let bounds = spread.bounds().map_or_else(String::new, |(low, high)| {
+            format!(", in 95 % of all cases between {} and {}", duration(low), duration(high))
+        });
+        format!("Mean of {} epochs {}{bounds}.", short(spread.n as f64), duration(spread.mean))
+    }
+}
+
+fn mean(html: &mut Html, ticks: &Ticks, spread: &Spread) {
+    if let Some((low, high)) = spread.bounds() {
+        let (from, to) = (percent(ticks.place(low)), percent(ticks.place(high)));
+        html.shape("line", &[("class", "bounds"), ("x1", &from), ("x2", &to), ("y1", "25"), ("y2", "25")]);
+        for x in [&from, &to] {
+            html.shape("line", &[("class", "bounds"), ("x1", x), ("x2", x), ("y1", "21"), ("y2", "29")]);
+        }
+    }
+    let x = percent(ticks.place(spread.mean));
+    html.shape("circle", &[("class", "mean"), ("cx", &x), ("cy", "25"), ("r", "4")]);
+}

@@ -1,0 +1,72 @@
+//! Runs for the tests of this module.
+
+use super::{Node, Run};
+use crate::insight::{NodeView, RunView, derive};
+use crate::job::{Framework, JobState, RunId, SchedulerKind, Workload};
+use crate::record::{Epoch, HostFacts, MeasureKey, NodeRecord, NodeState, RunRecord, Status};
+
+/// When it began, in Unix milliseconds.
+pub(super) const BEGIN_MS: u64 = 1_763_650_000_000;
+
+/// A run of one node whose output said nothing.
+pub(super) fn untimed() -> Run {
+    let run_id = RunId::from_random([7; 10]);
+    let record = RunRecord {
+        format: RunRecord::FORMAT,
+        run_id: run_id.clone(),
+        name: "resnet50".to_owned(),
+        submitted_at_ms: BEGIN_MS - 60_000,
+        user: "anna".to_owned(),
+        submit_host: "login1".to_owned(),
+        scheduler: SchedulerKind::Slurm,
+        job_id: None,
+        output: None,
+        workdir: "/home/anna".to_owned(),
+        job_file: None,
+        nodes: 1,
+        array: None,
+        parts: Vec::new(),
+        framework: Framework::default(),
+        storage: None,
+        image: None,
+        workload: Workload::default(),
+        dlrun_version: "0.1.0".to_owned(),
+    };
+    let key = MeasureKey { run_id, element: 0, attempt: 0, node: "n1".to_owned(), step: 0 };
+    let mut node = NodeRecord::begun(key, None, BEGIN_MS, HostFacts::default());
+    node.state = NodeState::Ended;
+    node.ended_at_ms = Some(BEGIN_MS + 100_000);
+    let status = Status {
+        started_at_ms: Some(BEGIN_MS),
+        ended_at_ms: Some(BEGIN_MS + 100_000),
+        ..Status::of(JobState::Completed)
+    };
+    let insight = derive(&RunView { run: &record, status: &status, request: None, nodes: Vec::new() });
+    let nodes = vec![Node { record: node, timeline: None }];
+    let prefix = record.run_id.as_str()[..4].to_owned();
+    derived(Run { prefix, element: None, record, status, request: None, insight, nodes, notes: Vec::new() })
+}
+
+/// A run whose epochs took so long, in seconds.
+pub(super) fn timed(seconds: &[f64]) -> Run {
+    let mut run = untimed();
+    let progress = &mut run.nodes[0].record.progress;
+    progress.recogniser = Some("keras".to_owned());
+    let mut end_ms = BEGIN_MS as f64;
+    for (epoch, seconds) in (1..).zip(seconds) {
+        end_ms += seconds * 1e3;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times of today")]
+        let ended_at_ms = Some(end_ms as u64);
+        let clock_seconds = Some(*seconds);
+        progress.push_epoch(Epoch { epoch, clock_seconds, ended_at_ms, ..Epoch::default() });
+    }
+    derived(run)
+}
+
+/// The run, with what its records mean now.
+pub(super) fn derived(mut run: Run) -> Run {
+    let nodes = run.nodes.iter().map(|node| NodeView { record: &node.record, sampled: None }).collect();
+    let view = RunView { run: &run.record, status: &run.status, request: run.request.as_ref(), nodes };
+    run.insight = derive(&view);
+    run
+}

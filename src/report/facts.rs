@@ -1,0 +1,235 @@
+//! The environment of a run in words: what it ran on and in.
+
+use super::Run;
+use super::number::{bytes, count, duration, instant, real, seconds_between, short};
+use crate::record::{ContainerRecord, GpuUsage, NodeRecord};
+
+/// Nodes that are named one by one.
+const NODES_NAMED: usize = 16;
+
+/// What a run is, and how it stands.
+pub(super) fn of_run(run: &Run) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let record = &run.record;
+    let mut fact = |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
+    fact("run", Some(record.run_id.to_string()));
+    fact("state", Some(state(run)));
+    fact("cause", run.status.cause.as_ref().map(|cause| cause.text.clone()));
+    fact("submitted", Some(format!("{} UTC by {}", instant(record.submitted_at_ms), record.user)));
+    fact("started", run.status.started_at_ms.map(|at| format!("{} UTC", instant(at))));
+    fact("ended", run.status.ended_at_ms.map(|at| format!("{} UTC", instant(at))));
+    fact("attempt", attempt(run));
+    let job = record.job_id.as_ref().map_or_else(String::new, |job| format!(", job {job}"));
+    fact("scheduler", Some(format!("{}{job}", record.scheduler.as_str())));
+    fact("nodes", Some(node_names(run)));
+    facts
+}
+
+fn attempt(run: &Run) -> Option<String> {
+    let attempt =
+        run.nodes.iter().map(|node| node.record.key.attempt).max().filter(|attempt| *attempt > 0)?;
+    Some(format!("{} (it was requeued)", attempt + 1))
+}
+
+/// The state in words; of a run that goes on, that it does.
+pub(super) fn state(run: &Run) -> String {
+    let state = run.status.state.as_str();
+    if run.is_going_on() {
+        let measured = run.nodes.iter().map(|node| node.record.updated_at_ms).max();
+        let until = measured.map_or_else(String::new, |at| format!(", measured until {} UTC", instant(at)));
+        return format!("{state}: all figures are of the time so far{until}");
+    }
+    match run.status.exit.filter(|exit| !exit.is_success()) {
+        Some(exit) => format!("{state}, exit code {}", exit.shell_code()),
+        None => state.to_owned(),
+    }
+}
+
+fn node_names(run: &Run) -> String {
+    let names: Vec<&str> = run.nodes.iter().map(|node| node.record.key.node.as_str()).collect();
+    let shown = names[..names.len().min(NODES_NAMED)].join(", ");
+    match names.len() {
+        0 => format!("{} asked for, no record of any", run.record.nodes),
+        count if count > NODES_NAMED => format!("{shown} and {} more", count - NODES_NAMED),
+        _ => shown,
+    }
+}
+
+/// What it ran on and in, each fact with what is known of it.
+pub(super) fn environment(run: &Run) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let nodes: Vec<&NodeRecord> = run.nodes.iter().map(|node| &node.record).collect();
+    let mut fact = |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
+    fact("image", image(run, &nodes));
+    fact("image digest", digest(run, &nodes));
+    fact("container runtime", each(&nodes, |node| node.container.as_ref()?.runtime_text()));
+    fact("framework", run.insight.setting.framework.clone());
+    fact("compiler", run.insight.setting.compiler.clone());
+    fact("training", training(run));
+    fact("CPU", each(&nodes, |node| node.host.cpu_model.clone()));
+    fact("CPUs of a node", each(&nodes, |node| node.host.cpus.map(count)));
+    fact("CPUs usable", each(&nodes, usable));
+    fact("memory of a node", each(&nodes, |node| node.host.mem_total_bytes.map(|total| bytes(real(total)))));
+    fact("GPUs", gpus(&nodes));
+    fact("GPU driver", each(&nodes, |node| node.gpus.first()?.gpu.driver.clone()));
+    fact("GPU clock", run.insight.setting.gpu_clock_mhz.map(|mhz| format!("{mhz:.0} MHz on average")));
+    fact("storage", storage(run, &nodes));
+    fact("other load", run.insight.setting.others_cpus_busy.map(|cpus| format!("{} CPUs busy", short(cpus))));
+    fact("OMP_NUM_THREADS", each(&nodes, |node| node.host.omp_num_threads.clone()));
+    fact("kernel", each(&nodes, |node| node.host.kernel.clone()));
+    fact("cgroup", each(&nodes, |node| node.cgroup.clone()));
+    fact("dlrun", Some(run.record.dlrun_version.clone()));
+    fact("cost of watching", watching(&nodes));
+    facts
+}
+
+/// A fact of the nodes: each value once, in the order of the nodes.
+fn each(nodes: &[&NodeRecord], of: impl Fn(&NodeRecord) -> Option<String>) -> Option<String> {
+    let mut values: Vec<String> = Vec::new();
+    for value in nodes.iter().filter_map(|node| of(node)) {
+        if values.len() < NODES_NAMED && !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    (!values.is_empty()).then(|| values.join("; "))
+}
+
+fn image(run: &Run, nodes: &[&NodeRecord]) -> Option<String> {
+    let name = |image: &crate::record::RunImage| match &image.name {
+        Some(name) => format!("{name} ({})", image.source),
+        None => image.source.clone(),
+    };
+    each(nodes, |node| node.container.as_ref().map(|container| name(&container.image)))
+        .or_else(|| run.record.image.as_ref().map(name))
+        .or_else(|| (!nodes.is_empty()).then(|| "none: the programs are those of the node".to_owned()))
+}
+
+fn digest(run: &Run, nodes: &[&NodeRecord]) -> Option<String> {
+    let of = |container: &ContainerRecord| {
+        let uuid = || Some(format!("UUID {}", container.identity.as_ref()?.uuid.as_ref()?));
+        container.image.digest.clone().or_else(uuid)
+    };
+    let known = each(nodes, |node| of(node.container.as_ref()?));
+    let is_contained = run.record.image.is_some() || nodes.iter().any(|node| node.container.is_some());
+    known
+        .or_else(|| run.record.image.as_ref()?.digest.clone())
+        .or_else(|| is_contained.then(|| "not known".to_owned()))
+}
+
+fn training(run: &Run) -> Option<String> {
+    let workload = &run.record.workload;
+    let words: Vec<String> = [
+        workload.model.clone(),
+        workload.parameters.map(|parameters| format!("{} parameters", count(parameters))),
+        workload.dataset.clone(),
+        workload.samples.map(|samples| format!("{} samples an epoch", count(samples))),
+        workload.batch_size.map(|batch| format!("batch {}", count(batch))),
+        workload.precision.clone(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+fn usable(node: &NodeRecord) -> Option<String> {
+    let cpus = node.conditions.cpus_effective.map(short).or_else(|| node.host.cpus_allowed.map(count))?;
+    Some(node.conditions.affinity.as_ref().map_or(cpus.clone(), |list| format!("{cpus} ({list})")))
+}
+
+fn gpus(nodes: &[&NodeRecord]) -> Option<String> {
+    each(nodes, |node| {
+        let mut models: Vec<(&GpuUsage, usize)> = Vec::new();
+        for usage in &node.gpus {
+            match models.iter_mut().find(|(known, _)| known.gpu.name == usage.gpu.name) {
+                Some((_, count)) => *count += 1,
+                None => models.push((usage, 1)),
+            }
+        }
+        let text = |(usage, count): &(&GpuUsage, usize)| {
+            let memory = usage
+                .gpu
+                .mem_total_bytes
+                .map_or_else(String::new, |total| format!(", {}", bytes(real(total))));
+            format!("{count} × {}{memory}", usage.gpu.name)
+        };
+        (!models.is_empty()).then(|| models.iter().map(text).collect::<Vec<_>>().join(" and "))
+    })
+}
+
+fn storage(run: &Run, nodes: &[&NodeRecord]) -> Option<String> {
+    let seen = each(nodes, |node| {
+        let of = node.conditions.storage.iter().map(|storage| format!("{} on {}", storage.of, storage.class));
+        let of: Vec<String> = of.collect();
+        (!of.is_empty()).then(|| of.join(", "))
+    });
+    let chosen = run.record.storage.as_ref().map(|(name, class)| format!("{name} ({})", class.as_str()));
+    let words: Vec<String> = chosen.into_iter().chain(seen).collect();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+fn watching(nodes: &[&NodeRecord]) -> Option<String> {
+    let samples: u64 = nodes.iter().map(|node| node.watcher.samples).sum();
+    let cpu_us: u64 = nodes.iter().map(|node| node.watcher.cpu_us).fold(0, u64::saturating_add);
+    let late: u64 = nodes.iter().map(|node| node.watcher.late_ticks).sum();
+    (samples > 0).then(|| {
+        let late = if late > 0 { format!(", {} of them late", count(late)) } else { String::new() };
+        format!("{} of CPU time for {} samples{late}", duration(real(cpu_us) / 1e6), count(samples))
+    })
+}
+
+/// From start to end, or to the last that is known of it, in seconds.
+pub(super) fn wall_seconds(run: &Run) -> Option<f64> {
+    let measured = run.nodes.iter().filter_map(|node| node.record.usage.wall_seconds).reduce(f64::max);
+    let marked =
+        run.status.started_at_ms.zip(run.status.ended_at_ms).map(|(from, to)| seconds_between(from, to));
+    marked.or(measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobState;
+    use crate::record::{GpuFacts, StorageClass};
+    use crate::report::example::{BEGIN_MS, timed};
+
+    fn value(facts: &[(&'static str, String)], name: &str) -> Option<String> {
+        facts.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+    }
+
+    #[test]
+    fn what_is_known_is_told_and_what_is_not_is_left_out() {
+        let mut run = timed(&[3.5, 2.5]);
+        let node = &mut run.nodes[0].record;
+        let gpu =
+            GpuFacts { name: "NVIDIA H200".into(), mem_total_bytes: Some(141 << 30), ..GpuFacts::default() };
+        node.gpus = vec![GpuUsage::of(gpu.clone()), GpuUsage::of(gpu)];
+        node.conditions.storage = vec![StorageClass { of: "workdir".into(), class: "nfs4".into() }];
+        node.conditions.affinity = Some("0-7".into());
+        node.conditions.cpus_effective = Some(7.5);
+        let facts = environment(&run);
+        assert_eq!(value(&facts, "GPUs").as_deref(), Some("2 × NVIDIA H200, 141 GiB"));
+        assert_eq!(value(&facts, "CPUs usable").as_deref(), Some("7.5 (0-7)"));
+        assert_eq!(value(&facts, "storage").as_deref(), Some("workdir on nfs4"));
+        assert_eq!((value(&facts, "kernel"), value(&facts, "image digest")), (None, None));
+        run.record.image =
+            Some(crate::record::RunImage { source: "/i.sif".into(), name: None, digest: None });
+        let facts = environment(&run);
+        assert_eq!(value(&facts, "image digest").as_deref(), Some("not known"));
+    }
+
+    #[test]
+    fn a_run_that_goes_on_says_so() {
+        let mut run = timed(&[3.5]);
+        assert_eq!(state(&run), "completed");
+        run.status.state = JobState::Running;
+        run.nodes[0].record.updated_at_ms = BEGIN_MS + 5_000;
+        let text = "running: all figures are of the time so far, measured until 2025-11-20 14:46:45 UTC";
+        assert_eq!(state(&run), text);
+        run.status.state = JobState::Failed;
+        run.status.exit = Some(crate::record::ExitStatus::Signal(9));
+        assert_eq!(state(&run), "failed, exit code 137");
+        run.nodes.clear();
+        assert_eq!(value(&of_run(&run), "nodes").as_deref(), Some("1 asked for, no record of any"));
+    }
+}

@@ -1,0 +1,280 @@
+//! Several runs side by side: times with their bounds, ratios, scaling, and what is unlike between them.
+
+use super::{Html, label};
+use crate::report::chart::speed_up;
+use crate::report::chart::strip::{self, Strip};
+use crate::report::compare::{Basis, Row, SIGNIFICANT};
+use crate::report::html::table::{self, number, text};
+use crate::report::number::{UNKNOWN, count, decimals, fixed, percent, probability, short};
+use crate::report::scaling::{Kind, Scaling};
+use crate::report::stats::Ratio;
+use crate::report::unlike::{Unlike, words};
+use crate::report::{Findings, Run};
+
+/// Says whether there is anything to compare.
+pub(super) fn has_comparison(findings: &Findings<'_>) -> bool {
+    findings.report.runs.len() > 1
+}
+
+/// The sections about the runs together.
+pub(super) fn write(html: &mut Html, findings: &Findings<'_>) {
+    html.element("section", &[("aria-labelledby", "comparison")], |html| {
+        html.markup("<h2 id=\"comparison\">Comparison</h2>");
+        warning(html, findings);
+        times(html, findings);
+        ratios(html, findings);
+        unlike(html, findings);
+    });
+    if let Some(scaling) = &findings.scaling {
+        html.element("section", &[("aria-labelledby", "scaling-of")], |html| {
+            self::scaling(html, findings, scaling)
+        });
+    }
+}
+
+/// What must be said before any number.
+fn warning(html: &mut Html, findings: &Findings<'_>) {
+    if findings.unlike.is_empty() {
+        html.markup("<p>The runs are alike in every condition that was recorded.</p>");
+        return;
+    }
+    let names: Vec<String> = findings.unlike.iter().map(|unlike| words(unlike.what)).collect();
+    let text = format!(
+        "These runs are unlike in {}: a difference in time may come from there. The table below says which has what.",
+        names.join(", ")
+    );
+    html.leaf("p", &[("class", "unlike")], &text);
+}
+
+fn runs<'a>(findings: &'a Findings<'_>) -> impl Iterator<Item = (String, &'a Run, &'a Row)> {
+    let runs = findings.report.runs.iter().zip(&findings.rows).enumerate();
+    runs.map(|(place, (run, row))| (label(place, run), run, row))
+}
+
+fn times(html: &mut Html, findings: &Findings<'_>) {
+    html.markup("<h3>Times of the epochs</h3>");
+    let strips: Vec<Strip> = runs(findings)
+        .enumerate()
+        .map(|(place, (name, run, row))| Strip {
+            id: format!("s{place}"),
+            name,
+            epochs: epochs(run),
+            spread: row.spread,
+        })
+        .collect();
+    html.element("figure", &[], |html| {
+        html.markup(
+            "<figcaption>Each tick is an epoch (dashed: warm-up); the dot is the mean of the steady ones, with its 95 % interval.",
+        );
+        let scale = strip::scale(&strips);
+        if scale.begin > 0.0 {
+            html.markup(" <strong>The axis does not begin at 0</strong>; warm-up beyond it is not drawn.");
+        }
+        html.markup("</figcaption>");
+        strip::write(html, &strips, &scale);
+    });
+    let least =
+        runs(findings).filter_map(|(_, _, row)| row.spread).map(|spread| spread.mean).reduce(f64::min);
+    let digits = least.map_or(2, decimals) + 1;
+    let seconds = |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), |value| fixed(value, digits));
+    let rows: Vec<Vec<String>> =
+        runs(findings).map(|(name, run, row)| time_cells(name, run, row, &seconds)).collect();
+    let columns = [
+        text("Run"),
+        number("n"),
+        number("Mean, s"),
+        number("95 % interval, s"),
+        number("Median, s"),
+        number("p95, s"),
+        number("First, s"),
+        number("Step median, ms"),
+        number("Samples/s"),
+        text("Source"),
+    ];
+    table::write(html, "Steady epochs: warm-up is left out", &columns, &rows);
+    for (name, run, _) in runs(findings) {
+        if run.timing().and_then(|timing| timing.epochs.as_ref()).is_some_and(|times| times.is_warmup) {
+            let text = format!("{name}: nothing but warm-up has a time; its figures are of that.");
+            html.leaf("p", &[("class", "remark")], &text);
+        }
+    }
+}
+
+/// Times of the epochs of a run, each with whether it is warm-up.
+pub(super) fn epochs(run: &Run) -> Vec<(f64, bool)> {
+    let Some(progress) = run.progress() else { return Vec::new() };
+    let is_noted = progress.epochs.iter().any(|epoch| epoch.warmup);
+    let known = progress.epochs.iter().enumerate().filter_map(|(place, epoch)| {
+        let is_warmup = if is_noted { epoch.warmup } else { place == 0 };
+        Some((epoch.seconds().filter(|seconds| seconds.is_finite() && *seconds >= 0.0)?, is_warmup))
+    });
+    known.collect()
+}
+
+fn time_cells(name: String, run: &Run, row: &Row, seconds: &impl Fn(Option<f64>) -> String) -> Vec<String> {
+    let timing = run.timing();
+    let times = timing.and_then(|timing| timing.epochs.as_ref());
+    let bounds = row.spread.and_then(|spread| spread.bounds());
+    let bounds = bounds.map_or_else(
+        || UNKNOWN.to_owned(),
+        |(low, high)| format!("{} – {}", seconds(Some(low)), seconds(Some(high))),
+    );
+    let step = timing.and_then(|timing| timing.steps).map(|steps| steps.median_seconds * 1e3);
+    let rate = timing.and_then(|timing| timing.samples_per_second).map(|rate| rate.value);
+    let or_unknown = |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), short);
+    vec![
+        name,
+        row.spread.map_or_else(|| "0".to_owned(), |spread| count(spread.n as u64)),
+        seconds(row.spread.map(|spread| spread.mean)),
+        bounds,
+        seconds(times.map(|times| times.median_seconds)),
+        seconds(times.and_then(|times| times.p95_seconds)),
+        seconds(times.and_then(|times| times.first_seconds)),
+        or_unknown(step),
+        or_unknown(rate),
+        times.map_or_else(|| UNKNOWN.to_owned(), |times| times.source.as_str().to_owned()),
+    ]
+}
+
+fn ratios(html: &mut Html, findings: &Findings<'_>) {
+    let Some(first) = findings.report.runs.first() else { return };
+    html.leaf("h3", &[], &format!("Against {}", label(0, first)));
+    let rows: Vec<Vec<String>> =
+        runs(findings).skip(1).map(|(name, _, row)| ratio_cells(name, row)).collect();
+    let columns = [
+        text("Run"),
+        number("Time ratio"),
+        number("95 % interval"),
+        number("Rate ratio"),
+        number("95 % interval"),
+        number("p"),
+        text("In words"),
+    ];
+    table::write(
+        html,
+        "Mean steady epoch over that of the first run; samples a second likewise",
+        &columns,
+        &rows,
+    );
+}
+
+fn ratio_cells(name: String, row: &Row) -> Vec<String> {
+    let pair = |ratio: Option<Ratio>| {
+        let value = ratio.map_or_else(|| UNKNOWN.to_owned(), |ratio| format!("{:.3}", ratio.ratio));
+        let bounds = ratio.and_then(|ratio| ratio.bounds);
+        let bounds = bounds.map_or_else(|| UNKNOWN.to_owned(), |(low, high)| format!("{low:.3} – {high:.3}"));
+        [value, bounds]
+    };
+    let p = row.p.map_or_else(|| UNKNOWN.to_owned(), probability);
+    let cells = std::iter::once(name).chain(pair(row.time_ratio)).chain(pair(row.rate_ratio));
+    cells.chain([p, verdict(row)]).collect()
+}
+
+/// The difference in words.
+pub(in crate::report) fn verdict(row: &Row) -> String {
+    let Some(ratio) = row.time_ratio else {
+        return "cannot be compared: no times that both have".to_owned();
+    };
+    let by = percent((ratio.ratio - 1.0).abs());
+    let way = if ratio.ratio > 1.0 { format!("{by} longer") } else { format!("{by} shorter") };
+    match (row.basis, row.p) {
+        (Basis::Steps, _) => format!("{way}, by medians of steps: no interval can be given"),
+        (_, None) => format!("{way}, of too few epochs to tell by how much it varies"),
+        (_, Some(p)) if p < SIGNIFICANT => format!("{way}: significant"),
+        _ => "no difference that so few epochs could show".to_owned(),
+    }
+}
+
+fn unlike(html: &mut Html, findings: &Findings<'_>) {
+    if findings.unlike.is_empty() {
+        return;
+    }
+    html.markup("<h3>What is unlike</h3>");
+    let names: Vec<String> =
+        findings.report.runs.iter().enumerate().map(|(place, run)| label(place, run)).collect();
+    let group = |unlike: &Unlike| {
+        let row = |(value, runs): &(String, Vec<usize>)| {
+            let of: Vec<&str> = runs.iter().map(|run| names[*run].as_str()).collect();
+            vec![value.clone(), of.join(", ")]
+        };
+        (words(unlike.what), unlike.values.iter().map(row).collect())
+    };
+    let groups: Vec<(String, Vec<Vec<String>>)> = findings.unlike.iter().map(group).collect();
+    let columns = [text("Condition"), text("Value"), text("Runs")];
+    table::groups(html, "Conditions in which a run differs from the first", &columns, &groups);
+}
+
+fn scaling(html: &mut Html, findings: &Findings<'_>, scaling: &Scaling) {
+    html.markup("<h2 id=\"scaling-of\">Scaling</h2>");
+    let of = scaling.workers.as_str();
+    html.leaf("p", &[], &format!("{} {}", basis(findings, scaling), kind(scaling.kind)));
+    html.element("figure", &[], |html| {
+        html.leaf("figcaption", &[], &format!("Speed-up over {of}, with 95 % intervals."));
+        speed_up::write(html, scaling);
+    });
+    let rows: Vec<Vec<String>> = scaling
+        .points
+        .iter()
+        .map(|point| {
+            let bounds = point.speed_up.bounds;
+            let run = &findings.report.runs[point.run];
+            vec![
+                label(point.run, run),
+                run.nodes_used().to_string(),
+                run.gpus_used().to_string(),
+                short(point.seconds),
+                format!("{:.2}", point.speed_up.ratio),
+                bounds.map_or_else(|| UNKNOWN.to_owned(), |(low, high)| format!("{low:.2} – {high:.2}")),
+                format!("{:.1} %", point.efficiency * 100.0),
+                point.serial_fraction.map_or_else(|| UNKNOWN.to_owned(), |serial| format!("{serial:.3}")),
+            ]
+        })
+        .collect();
+    let columns = [
+        text("Run"),
+        number("Nodes"),
+        number("GPUs"),
+        number("Epoch, s"),
+        number("Speed-up"),
+        number("95 % interval"),
+        number("Efficiency"),
+        number("Serial fraction"),
+    ];
+    table::write(html, "Speed-up, efficiency and the serial fraction of Karp and Flatt", &columns, &rows);
+}
+
+/// What the speed-up is held against, and by what it is measured.
+pub(in crate::report) fn basis(findings: &Findings<'_>, scaling: &Scaling) -> String {
+    let run = &findings.report.runs[scaling.baseline];
+    let (nodes, gpus) = (run.nodes_used(), run.gpus_used());
+    let by = if scaling.is_by_epochs {
+        "the mean steady epoch, as if each run had as many samples in it (not all say how many)"
+    } else {
+        "samples a second"
+    };
+    let gpus = if gpus > 0 { format!(" and {}", of(gpus, "GPU")) } else { String::new() };
+    let name = label(scaling.baseline, run);
+    let workers = scaling.workers.as_str();
+    format!("Over {workers}. Baseline: {name} with {}{gpus}. Measured by {by}.", of(nodes, "node"))
+}
+
+/// `1 node`, `2 nodes`.
+fn of(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// What kind of scaling it is.
+pub(in crate::report) fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Strong => {
+            "Strong scaling: the global batch is the same everywhere. A serial fraction that rises with the workers means \
+             communication."
+        }
+        Kind::Weak => {
+            "Weak scaling: the batch of a worker is the same everywhere, so the global batch grows, which may change the accuracy."
+        }
+        Kind::Unknown => {
+            "Whether it is strong or weak scaling cannot be told: the batch sizes are not known, or grow otherwise than the workers."
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The report as one file of HTML: no script, no request, readable without its style.
+
+mod comparison;
+mod epochs;
+mod run;
+mod style;
+mod table;
+mod timelines;
+mod writer;
+
+pub(super) use comparison::{basis, kind, verdict};
+pub(super) use run::{compared, compared_cells, from, joules, not_measured, rests_on, uneven_text};
+pub(super) use writer::{Html, is_deceptive};
+
+use super::number::instant;
+use super::{Findings, Run};
+use comparison::has_comparison;
+
+/// The whole page.
+pub(super) fn page(findings: &Findings<'_>) -> String {
+    let mut html = Html::default();
+    html.markup("<!DOCTYPE html>\n");
+    html.element("html", &[("lang", "en")], |html| {
+        html.element("head", &[], |html| head(html, findings));
+        html.element("body", &[], |html| {
+            html.markup("<a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
+            header(html, findings);
+            html.element("main", &[("id", "main")], |html| main(html, findings));
+            html.element("footer", &[], footer);
+        });
+    });
+    html.into_text()
+}
+
+fn head(html: &mut Html, findings: &Findings<'_>) {
+    html.markup("\n<meta charset=\"utf-8\">\n");
+    // Before anything that it is about.
+    let policy =
+        format!("default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'none'", style::hash());
+    html.open("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
+    html.markup("\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    html.markup("<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n");
+    html.leaf("title", &[], &format!("{} – dlrun report", findings.report.title()));
+    html.markup("\n<style>");
+    html.markup(style::STYLE);
+    html.markup("</style>\n");
+}
+
+fn header(html: &mut Html, findings: &Findings<'_>) {
+    html.element("header", &[], |html| {
+        html.markup("<p class=\"kind\">Training report</p>");
+        html.leaf("h1", &[], &findings.report.title());
+        html.element("p", &[("class", "muted")], |html| {
+            let at = instant(findings.report.written_at_ms);
+            html.text(&format!(
+                "Written {at} UTC by dlrun {}. All times of day are UTC.",
+                env!("CARGO_PKG_VERSION")
+            ));
+        });
+        for remark in &findings.report.remarks {
+            html.leaf("p", &[("class", "remark")], remark);
+        }
+        if findings.report.runs.len() > 1 {
+            contents(html, findings);
+        }
+    });
+}
+
+fn contents(html: &mut Html, findings: &Findings<'_>) {
+    html.element("nav", &[("aria-label", "Contents")], |html| {
+        html.element("ul", &[], |html| {
+            html.markup("<li><a href=\"#comparison\">Comparison</a></li>");
+            if findings.scaling.is_some() {
+                html.markup("<li><a href=\"#scaling-of\">Scaling</a></li>");
+            }
+            for (place, run) in findings.report.runs.iter().enumerate() {
+                html.element("li", &[], |html| {
+                    html.leaf("a", &[("href", &format!("#run{}", place + 1))], &label(place, run));
+                });
+            }
+        });
+    });
+}
+
+/// `2 resnet50 (k7f2)`.
+pub(in crate::report) fn label(place: usize, run: &Run) -> String {
+    format!("{} {} ({})", place + 1, run.name(), run.id())
+}
+
+fn main(html: &mut Html, findings: &Findings<'_>) {
+    if has_comparison(findings) {
+        comparison::write(html, findings);
+    }
+    for (place, run) in findings.report.runs.iter().enumerate() {
+        run::write(html, place, run, findings.report.runs.len() > 1);
+    }
+}
+
+fn footer(html: &mut Html) {
+    html.markup(
+        "<h2>How the figures are made</h2>\n<ul>\n\
+         <li>Curves: the line is the mean over each point’s time (of memory the most), the band reaches from the least to the \
+         highest reading within it. Where nothing was read there is no line.</li>\n\
+         <li>Epochs: <em>stated</em> times are the program’s own, <em>event</em> times it told through <code>DLRUN_EVENTS</code>, \
+         <em>clock</em> times are between two lines of its output. Warm-up (the first epoch of each start) is no part of means, \
+         medians and intervals.</li>\n\
+         <li>Intervals hold the true value in 95 % of all cases: Student’s t for the mean of the steady epochs; for ratios the \
+         logarithm of the ratio of means with Welch’s degrees of freedom. p is raised for the number of comparisons (Holm).</li>\n\
+         <li>n counts epochs. Epochs of one run are no repeats of it: they share its node, its caches and its hour. Repeat runs \
+         before you trust a small difference.</li>\n\
+         </ul>\n",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Report;
+    use crate::report::example::{derived, timed, untimed};
+
+    fn html(runs: Vec<Run>) -> String {
+        Report { runs, written_at_ms: 0, remarks: vec!["a remark".into()] }.to_html()
+    }
+
+    /// Elements are closed in the order in which they were opened, and no id is there twice.
+    #[track_caller]
+    fn assert_sound(page: &str) {
+        let body = page.split_once("<body>").expect("a body").1;
+        let (mut open, mut ids) = (Vec::new(), std::collections::HashSet::new());
+        for tag in body.split('<').skip(1).map(|rest| rest.split('>').next().expect("a tag")) {
+            if let Some(id) = tag.split(" id=\"").nth(1).and_then(|rest| rest.split('"').next()) {
+                assert!(ids.insert(id.to_owned()), "id {id} is there twice");
+            }
+            let name = tag.split([' ', '/']).find(|part| !part.is_empty()).expect("a name");
+            if let Some(closed) = tag.strip_prefix('/') {
+                // The page itself is closed outside of what is looked at.
+                if let Some(opened) = open.pop() {
+                    assert_eq!(opened, closed);
+                }
+            } else if !tag.ends_with('/') && !["br", "meta"].contains(&name) {
+                open.push(name);
+            }
+        }
+        assert_eq!(open, Vec::<&str>::new());
+        for link in body.split("href=\"#").skip(1) {
+            let target = link.split('"').next().expect("a target");
+            assert!(ids.contains(target), "#{target} is nowhere");
+        }
+    }
+
+    #[test]
+    fn pages_are_sound_whatever_is_missing() {
+        let mut bare = untimed();
+        bare.nodes.clear();
+        for runs in [
+            vec![timed(&[9.5, 3.25, 3.5])],
+            vec![untimed()],
+            vec![derived(bare.clone())],
+            vec![timed(&[9.5, 3.25, 3.5]), timed(&[3.5]), untimed(), derived(bare)],
+            (0..50).map(|_| timed(&[9.5, 3.25, 3.5])).collect(),
+        ] {
+            assert_sound(&html(runs));
+        }
+    }
+
+    #[test]
+    fn names_of_others_are_text_and_nothing_else() {
+        let evil = "\"><script src=//evil.example></script><img src=x onerror=alert(1)>\u{202e}";
+        let mut run = timed(&[9.5, 3.25, 3.5]);
+        run.record.name = evil.into();
+        run.record.user = evil.into();
+        let node = &mut run.nodes[0].record;
+        node.host.cpu_model = Some(evil.into());
+        node.gaps = vec![crate::record::Gap { from_ms: 1, to_ms: 2, why: evil.into() }];
+        node.missing = vec![crate::record::Missing { what: evil.into(), why: evil.into() }];
+        node.progress.epochs[1].metrics.insert(evil.into(), 0.5);
+        let page = html(vec![derived(run), timed(&[3.5])]);
+        assert_sound(&page);
+        assert!(page.contains("&lt;script src=//evil.example&gt;"));
+        for never in ["<script", "<img", "\u{202e}", "style=", "javascript:", "http://", "https://", "url(h"]
+        {
+            assert!(!page.contains(never), "{never}");
+        }
+        assert!(!page.contains(" onerror=\""));
+    }
+}

@@ -1,0 +1,247 @@
+//! All that a report says of one run.
+
+use super::table::{self, pairs, text, tiles};
+use super::{Html, epochs, label, timelines};
+use crate::insight::{Balance, Compared, Evidence, NodeUsed};
+use crate::report::number::{UNKNOWN, bytes, count, duration, percent, real, short};
+use crate::report::{Run, facts};
+
+/// Lines of a list.
+const MOST_ITEMS: usize = 200;
+
+/// Writes the section of a run.
+pub(super) fn write(html: &mut Html, place: usize, run: &Run, is_one_of_several: bool) {
+    let id = format!("run{}", place + 1);
+    html.element("section", &[("class", "run"), ("aria-labelledby", &id)], |html| {
+        let title = if is_one_of_several { label(place, run) } else { "The run".to_owned() };
+        html.leaf("h2", &[("id", &id)], &title);
+        if run.is_going_on() {
+            html.leaf("p", &[("class", "remark")], &format!("This run is {}.", facts::state(run)));
+        }
+        pairs(html, &facts::of_run(run));
+        html.markup("<h3>In short</h3>");
+        tiles(html, &in_short(run));
+        limits(html, run);
+        advice(html, run);
+        html.markup("<h3>Over time</h3>");
+        timelines::write(html, place, run);
+        epochs::table(html, run);
+        asked(html, run);
+        html.markup("<h3>Environment</h3>");
+        pairs(html, &facts::environment(run));
+        unknown(html, run);
+    });
+}
+
+/// Figures that say most.
+fn in_short(run: &Run) -> Vec<(String, String, String)> {
+    let mut tiles = Vec::new();
+    let mut tile = |name: &str, value: Option<String>, more: String| {
+        tiles.extend(value.map(|value| (name.to_owned(), value, more)));
+    };
+    tile("ran for", facts::wall_seconds(run).map(duration), String::new());
+    if let Some(timing) = run.timing() {
+        let planned = timing
+            .epochs_planned
+            .map_or_else(String::new, |planned| format!("of {} planned", count(planned)));
+        let restarts = if timing.restarts > 0 {
+            format!(", counted anew {} times", timing.restarts)
+        } else {
+            String::new()
+        };
+        tile("epochs", Some(count(timing.epochs_completed)), planned + &restarts);
+        if let Some(times) = &timing.epochs {
+            let warm = if times.is_warmup { ", warm-up only" } else { "" };
+            let more = format!("median of {}, {}{warm}", times.count, times.source.as_str());
+            tile("steady epoch", Some(duration(times.median_seconds)), more);
+            tile("p95 of epochs", times.p95_seconds.map(duration), String::new());
+            tile("first epoch", times.first_seconds.map(duration), "warm-up in it".to_owned());
+        }
+        if let Some(steps) = timing.steps {
+            let more = format!("median, {}; p95 {}", steps.source.as_str(), duration(steps.p95_seconds));
+            tile("step", Some(duration(steps.median_seconds)), more);
+        }
+        let rate = timing.samples_per_second;
+        tile(
+            "samples a second",
+            rate.map(|rate| short(rate.value)),
+            rate.map_or_else(String::new, |rate| from(rate.from)),
+        );
+        let stated = timing.throughput_stated.as_ref();
+        tile(
+            "rate as printed",
+            stated.map(|stated| format!("{} {}", short(stated.value), stated.unit)),
+            String::new(),
+        );
+        tile("evaluation", timing.evaluation_seconds.map(duration), "of an epoch".to_owned());
+        tile("checkpoints", timing.checkpoint_seconds.map(duration), "of an epoch".to_owned());
+    }
+    tiles.extend(used(run));
+    tiles
+}
+
+/// How a rate was had, in words.
+pub(in crate::report) fn from(word: &str) -> String {
+    match word {
+        "epoch_samples" => "as the program counts them",
+        "workload_samples" => "by the job file",
+        "steps" => "steps times the batch",
+        other => other,
+    }
+    .to_owned()
+}
+
+/// What was used, over all nodes.
+fn used(run: &Run) -> Vec<(String, String, String)> {
+    let mut tiles = Vec::new();
+    let mut tile = |name: &str, value: Option<String>, more: &str| {
+        tiles.extend(value.map(|value| (name.to_owned(), value, more.to_owned())));
+    };
+    let used = &run.insight.used;
+    let most = |of: fn(&NodeUsed) -> Option<f64>| used.nodes.iter().filter_map(of).reduce(f64::max);
+    let sum =
+        |of: fn(&NodeUsed) -> Option<u64>| used.nodes.iter().filter_map(of).map(real).reduce(|a, b| a + b);
+    let each = if used.nodes.len() > 1 { "on the busiest node" } else { "on average" };
+    tile("CPUs busy", most(|node| node.cpus_busy_mean).map(short), each);
+    tile("CPU efficiency", used.cpu_efficiency_ratio.map(percent), "of the CPUs it was given");
+    tile("memory", most(|node| node.mem_peak_bytes.map(real)).map(bytes), "most on a node");
+    tile("read", sum(|node| node.io_read_bytes).map(bytes), "from storage");
+    tile("written", sum(|node| node.io_write_bytes).map(bytes), "to storage");
+    let gpus = format!("of {} GPUs, on average", used.gpus_allocated);
+    tile("GPUs busy", used.gpu_busy_mean_percent.map(|busy| format!("{} %", short(busy))), &gpus);
+    let idle = Some(used.gpus_idle).filter(|idle| *idle > 0).map(|idle| idle.to_string());
+    tile("idle GPUs", idle, "given and never used");
+    tile("GPU energy", used.gpu_energy_joules.map(joules), "nothing else is measured");
+    tile("energy of an epoch", used.gpu_joules_per_epoch.map(joules), "GPUs alone");
+    tile("energy of a sample", used.gpu_joules_per_sample.map(joules), "GPUs alone");
+    tiles
+}
+
+/// Joules, or watt-hours of much.
+pub(in crate::report) fn joules(joules: f64) -> String {
+    match joules {
+        joules if joules >= 3.6e6 => format!("{} kWh", short(joules / 3.6e6)),
+        joules if joules >= 1e3 => format!("{} kJ", short(joules / 1e3)),
+        joules if joules >= 1.0 || joules == 0.0 => format!("{} J", short(joules)),
+        joules => format!("{} mJ", short(joules * 1e3)),
+    }
+}
+
+/// What was asked for against what was used.
+fn asked(html: &mut Html, run: &Run) {
+    let rows: Vec<Vec<String>> = compared(run).map(compared_cells).collect();
+    if rows.is_empty() {
+        return;
+    }
+    html.markup("<h3>Asked for and used</h3>");
+    let columns =
+        [text("What"), table::number("Asked for"), table::number("Used"), table::number("Used of it")];
+    table::write(html, "Of several nodes the one that used most", &columns, &rows);
+}
+
+/// What was asked for, with what was used of it.
+pub(in crate::report) fn compared(run: &Run) -> impl Iterator<Item = &Compared> {
+    run.insight.compared.iter().filter(|compared| compared.asked.is_some())
+}
+
+/// One line of what was asked for and used.
+pub(in crate::report) fn compared_cells(compared: &Compared) -> Vec<String> {
+    let (name, shown): (&str, fn(f64) -> String) = match compared.what {
+        "cpus" => ("CPUs of a node", short),
+        "memory_bytes" => ("memory of a node", bytes),
+        "gpus" => ("GPUs of a node", short),
+        "walltime_seconds" => ("time limit", duration),
+        other => (other, short),
+    };
+    let or_unknown = |value: Option<String>| value.unwrap_or_else(|| UNKNOWN.to_owned());
+    vec![
+        name.to_owned(),
+        or_unknown(compared.asked.map(shown)),
+        or_unknown(compared.used.map(shown)),
+        or_unknown(compared.ratio.map(percent)),
+    ]
+}
+
+fn limits(html: &mut Html, run: &Run) {
+    let uneven = run.insight.balance.iter().filter(|balance| balance.is_uneven);
+    let uneven: Vec<&Balance> = uneven.collect();
+    if run.insight.limits.is_empty() && uneven.is_empty() {
+        return;
+    }
+    html.markup("<h3>What limited it</h3>");
+    html.element("ul", &[("class", "advice")], |html| {
+        for limit in run.insight.limits.iter().take(MOST_ITEMS) {
+            let node = if run.nodes.len() > 1 { format!("{}: ", limit.node) } else { String::new() };
+            html.leaf("li", &[], &format!("{node}{}{}", limit.text, rests_on(&limit.rests_on)));
+        }
+        for balance in uneven {
+            html.leaf("li", &[], &uneven_text(balance));
+        }
+    });
+}
+
+/// How far apart nodes are.
+pub(in crate::report) fn uneven_text(balance: &Balance) -> String {
+    let Balance { least_node, least, most_node, most, median, nodes, .. } = balance;
+    format!(
+        "Nodes differ in {}: {} on {least_node}, {} on {most_node}; the median of {nodes} is {}.",
+        balance.what.replace('_', " "),
+        short(*least),
+        short(*most),
+        short(*median)
+    )
+}
+
+/// The figures behind a sentence.
+pub(in crate::report) fn rests_on(evidence: &[Evidence]) -> String {
+    let figures: Vec<String> =
+        evidence.iter().map(|figure| format!("{} {}", figure.what, short(figure.value))).collect();
+    if figures.is_empty() { String::new() } else { format!(" ({})", figures.join(", ")) }
+}
+
+fn advice(html: &mut Html, run: &Run) {
+    if run.insight.advice.is_empty() {
+        return;
+    }
+    html.markup("<h3>Advice for the next run</h3>");
+    html.element("ul", &[("class", "advice")], |html| {
+        for advice in &run.insight.advice {
+            html.element("li", &[], |html| {
+                html.text(&format!("{}{}", advice.text, rests_on(&advice.rests_on)));
+                if let Some(paste) = &advice.paste {
+                    let table = advice.table.map_or_else(String::new, |table| format!("[{table}]\n"));
+                    html.element("pre", &[("tabindex", "0")], |html| html.lines(&format!("{table}{paste}")));
+                }
+            });
+        }
+    });
+}
+
+fn unknown(html: &mut Html, run: &Run) {
+    let rows = not_measured(run);
+    if rows.is_empty() {
+        return;
+    }
+    html.markup("<h3>What could not be measured</h3>");
+    table::write(html, "What is missing, and why", &[text("What"), text("Why")], &rows);
+}
+
+/// What is missing: what insight could not tell, what the nodes could not read, what could not be read of their records.
+pub(in crate::report) fn not_measured(run: &Run) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut add = |what: &str, why: &str| {
+        let row = vec![what.to_owned(), why.to_owned()];
+        if rows.len() < MOST_ITEMS && !rows.contains(&row) {
+            rows.push(row);
+        }
+    };
+    run.insight.unmeasured.iter().for_each(|unmeasured| add(&unmeasured.what, &unmeasured.why));
+    for node in &run.nodes {
+        let name = |what: &str| {
+            if run.nodes.len() > 1 { format!("{}: {what}", node.record.key.node) } else { what.to_owned() }
+        };
+        node.record.missing.iter().for_each(|missing| add(&name(&missing.what), &missing.why));
+    }
+    run.notes.iter().for_each(|note| add(&note.what, &note.why));
+    rows
+}

@@ -1,0 +1,117 @@
+//! Tables: each with a caption, heads with scopes, and a region of its own that can be scrolled by keyboard.
+
+use super::Html;
+
+/// A column.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column<'a> {
+    pub(super) head: &'a str,
+    /// Numbers stand on the right.
+    pub(super) is_number: bool,
+}
+
+/// A column of text.
+pub(super) fn text(head: &str) -> Column<'_> {
+    Column { head, is_number: false }
+}
+
+/// A column of numbers.
+pub(super) fn number(head: &str) -> Column<'_> {
+    Column { head, is_number: true }
+}
+
+/// Writes a table; the first cell of each row is its head.
+pub(super) fn write(html: &mut Html, caption: &str, columns: &[Column<'_>], rows: &[Vec<String>]) {
+    let region = [("class", "scroll"), ("role", "group"), ("aria-label", caption), ("tabindex", "0")];
+    html.element("div", &region, |html| {
+        html.element("table", &[], |html| {
+            html.leaf("caption", &[], caption);
+            html.element("thead", &[], |html| heads(html, columns));
+            html.element("tbody", &[], |html| rows.iter().for_each(|row| self::row(html, columns, row)));
+        });
+    });
+}
+
+fn heads(html: &mut Html, columns: &[Column<'_>]) {
+    html.element("tr", &[], |html| {
+        for column in columns {
+            html.leaf("th", &[("scope", "col"), class_of(*column)], column.head);
+        }
+    });
+}
+
+/// Writes a table of groups: the head of a group stands beside all its rows.
+pub(super) fn groups(
+    html: &mut Html,
+    caption: &str,
+    columns: &[Column<'_>],
+    groups: &[(String, Vec<Vec<String>>)],
+) {
+    let region = [("class", "scroll"), ("role", "group"), ("aria-label", caption), ("tabindex", "0")];
+    html.element("div", &region, |html| {
+        html.element("table", &[], |html| {
+            html.leaf("caption", &[], caption);
+            html.element("thead", &[], |html| heads(html, columns));
+            for (place, (name, rows)) in groups.iter().enumerate() {
+                let class = if place + 1 == groups.len() { "t last" } else { "t" };
+                html.element("tbody", &[], |html| {
+                    for (number, row) in rows.iter().enumerate() {
+                        html.element("tr", &[], |html| {
+                            let span = rows.len().to_string();
+                            let head = [("scope", "rowgroup"), ("rowspan", span.as_str()), ("class", class)];
+                            if number == 0 {
+                                html.leaf("th", &head, name);
+                            }
+                            for (column, cell) in columns[1..].iter().zip(row) {
+                                html.leaf("td", &[class_of(*column)], cell);
+                            }
+                        });
+                    }
+                });
+            }
+        });
+    });
+}
+
+fn row(html: &mut Html, columns: &[Column<'_>], cells: &[String]) {
+    html.element("tr", &[], |html| {
+        for (place, (column, cell)) in columns.iter().zip(cells).enumerate() {
+            match place {
+                0 => html.leaf("th", &[("scope", "row"), class_of(*column)], cell),
+                _ => html.leaf("td", &[class_of(*column)], cell),
+            }
+        }
+    });
+}
+
+fn class_of(column: Column<'_>) -> (&'static str, &'static str) {
+    ("class", if column.is_number { "n" } else { "t" })
+}
+
+/// Pairs of a name and what it is.
+pub(super) fn pairs(html: &mut Html, pairs: &[(&'static str, String)]) {
+    html.element("dl", &[("class", "facts")], |html| {
+        for (name, value) in pairs {
+            html.element("div", &[], |html| {
+                html.leaf("dt", &[], name);
+                html.leaf("dd", &[], value);
+            });
+        }
+    });
+}
+
+/// The few figures that say most.
+pub(super) fn tiles(html: &mut Html, tiles: &[(String, String, String)]) {
+    html.element("dl", &[("class", "tiles")], |html| {
+        for (name, value, more) in tiles {
+            html.element("div", &[], |html| {
+                html.leaf("dt", &[], name);
+                html.element("dd", &[], |html| {
+                    html.leaf("b", &[], value);
+                    html.markup(" ");
+                    html.leaf("span", &[], more);
+                });
+            });
+        }
+    });
+}

@@ -1,0 +1,182 @@
+//! Reports that people look at: one run, or several side by side, as one HTML file, as Markdown or as JSON. Pure: what was
+//! read goes in, text comes out.
+//!
+//! Figures come from [`crate::insight`]; what is computed here is how sure a difference between runs is (`stats`, `compare`)
+//! and how a training scales (`scaling`). Drawings are SVG by hand: the page has no script, asks no network for anything and
+//! is readable without its style.
+
+mod chart;
+mod compare;
+#[cfg(test)]
+mod example;
+mod facts;
+mod html;
+mod json;
+mod markdown;
+mod number;
+mod scaling;
+mod stats;
+mod timeline;
+mod unlike;
+
+pub use timeline::{Curve, Timeline, Unit};
+
+use crate::insight::{Insight, Request, Timing};
+use crate::job::JobState;
+use crate::record::{Missing, NodeRecord, Progress, RunRecord, Status};
+use compare::Row;
+use scaling::Scaling;
+use serde_json::Value;
+use stats::Spread;
+use unlike::Unlike;
+
+/// Points of a curve at most: one for each pixel or two of a wide screen.
+const MOST_POINTS: usize = 600;
+/// Points of a curve at least, however many curves there are.
+const LEAST_POINTS: usize = 100;
+/// Points of all curves of a report together; one takes about 20 bytes of the page.
+const POINTS_OF_ALL: usize = 40_000;
+
+/// Nodes of a run whose curves are drawn.
+pub const NODES_DRAWN: usize = 4;
+
+/// How many points each curve may have in a report of so many curves.
+#[must_use]
+pub fn points_of_each(curves: usize) -> usize {
+    (POINTS_OF_ALL / curves.max(1)).clamp(LEAST_POINTS, MOST_POINTS)
+}
+
+/// One node of a run.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Its record.
+    pub record: NodeRecord,
+    /// Its samples over time; `None` where there are none, or where they were not read since the run has many nodes.
+    pub timeline: Option<Timeline>,
+}
+
+/// One run, or one element of an array.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The shortest beginning of its id that means no other run.
+    pub prefix: String,
+    /// Which element of its array.
+    pub element: Option<u32>,
+    /// Who submitted what.
+    pub record: RunRecord,
+    /// How it stands.
+    pub status: Status,
+    /// What was asked for; `None` where no plan is kept.
+    pub request: Option<Request>,
+    /// What its measurements mean.
+    pub insight: Insight,
+    /// Its nodes, by name.
+    pub nodes: Vec<Node>,
+    /// What lay in its directory but could not be read, and why.
+    pub notes: Vec<Missing>,
+}
+
+impl Run {
+    /// Its name, with the element of the array.
+    fn name(&self) -> String {
+        self.element
+            .map_or_else(|| self.record.name.clone(), |element| format!("{}[{element}]", self.record.name))
+    }
+
+    /// The shortest word that names it on a command line.
+    fn id(&self) -> String {
+        self.element.map_or_else(|| self.prefix.clone(), |element| format!("{}[{element}]", self.prefix))
+    }
+
+    fn timing(&self) -> Option<&Timing> {
+        self.insight.timing.as_ref()
+    }
+
+    /// Its steady epochs in few figures.
+    fn spread(&self) -> Option<Spread> {
+        self.timing()?.epochs.as_ref().map(compare::spread)
+    }
+
+    /// What the node recognised whose epochs stand for the run.
+    fn progress(&self) -> Option<&Progress> {
+        let node = &self.timing()?.node;
+        let mut nodes = self.nodes.iter().map(|node| &node.record);
+        nodes.find(|record| record.key.node == *node).map(|record| &record.progress)
+    }
+
+    fn nodes_used(&self) -> u64 {
+        u64::from(self.record.nodes).max(self.nodes.len() as u64)
+    }
+
+    fn gpus_used(&self) -> u64 {
+        self.nodes.iter().map(|node| node.record.gpus.len() as u64).sum()
+    }
+
+    fn is_going_on(&self) -> bool {
+        !self.status.state.is_final() && self.status.state != JobState::Unknown
+    }
+}
+
+/// What a report is made of.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The runs, in the order in which they were named; the others are held against the first.
+    pub runs: Vec<Run>,
+    /// When it is written, in Unix milliseconds UTC.
+    pub written_at_ms: u64,
+    /// What the reader must know of it as a whole.
+    pub remarks: Vec<String>,
+}
+
+/// A report with what follows from its runs together.
+struct Findings<'a> {
+    report: &'a Report,
+    rows: Vec<Row>,
+    scaling: Option<Scaling>,
+    unlike: Vec<Unlike>,
+}
+
+impl Report {
+    fn findings(&self) -> Findings<'_> {
+        let rows = compare::compare(&self.runs);
+        let scaling = scaling::scaling(&self.runs, &rows);
+        Findings { report: self, rows, scaling, unlike: unlike::unlike(&self.runs) }
+    }
+
+    /// What it is called: the name of its run, or how many it compares.
+    fn title(&self) -> String {
+        match &self.runs[..] {
+            [run] => run.name(),
+            runs => format!("Comparison of {} runs", runs.len()),
+        }
+    }
+
+    /// One file of HTML, with all that it shows in it.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        html::page(&self.findings())
+    }
+
+    /// Markdown that is readable as it is.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        markdown::page(&self.findings())
+    }
+
+    /// All numbers, with units in their names.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json::value(&self.findings())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_curves_have_fewer_points_each() {
+        assert_eq!((points_of_each(0), points_of_each(20)), (600, 600));
+        assert_eq!((points_of_each(200), points_of_each(100_000)), (200, 100));
+    }
+}
