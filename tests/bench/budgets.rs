@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench                     every row
-//! cargo bench -- submit list      some of them: help render submit watch container list arrays show store daemon lasting clients
+//! cargo bench -- submit list      some of them: help render submit watch container list arrays show report store daemon lasting clients
 //!                                 timings export package
 //! cargo bench -- --long           more repetitions, longer trainings
 //! cargo bench -- --json           one JSON object instead of the table
@@ -29,6 +29,7 @@ mod noisy;
 #[expect(dead_code, reason = "the tests use more of it")]
 mod nvml;
 mod package;
+mod page;
 mod report;
 mod show;
 mod site;
@@ -62,7 +63,7 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 16] = [
+const TOPICS: [(&str, Topic); 17] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
@@ -72,6 +73,7 @@ const TOPICS: [(&str, Topic); 16] = [
     ("arrays", arrays::rows),
     ("catalogue", catalogue::rows),
     ("show", show::rows),
+    ("report", page::rows),
     ("store", store::rows),
     ("daemon", daemon::cpu),
     ("lasting", daemon::lasting),

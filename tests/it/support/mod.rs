@@ -9,6 +9,7 @@ pub(crate) mod recorded;
 pub(crate) mod rows;
 pub(crate) mod scripted;
 pub(crate) mod stand_in;
+pub(crate) mod trained;
 pub(crate) mod wait;
 
 pub(crate) use dlrund::{Dlrund, RawClient};
@@ -16,6 +17,7 @@ pub(crate) use env::{DLRUN, Done, TestEnv, python};
 pub(crate) use fakes::Fake;
 pub(crate) use nvml::FakeNvml;
 pub(crate) use scripted::Scripted;
+pub(crate) use trained::Trained;
 pub(crate) use wait::{wait_for, wait_for_some};
 
 /// Tells whoever reads the tests' output.
