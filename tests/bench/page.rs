@@ -35,7 +35,8 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let [least, html, text] = [0, 1, 2].map(|which| median_ms(&taken[which]));
     let rss = taken[1].iter().map(|ran| ran.rss_bytes).max().unwrap_or(0);
     let bytes = number(usize::try_from(fs::metadata(&page)?.len())?);
-    let series = COLUMNS.len() + usize::try_from(GPUS)? * GPU_COLUMNS.len()
+    let series = COLUMNS.len()
+        + usize::try_from(GPUS)? * GPU_COLUMNS.len()
         + usize::try_from(PROCESSES)? * PROCESS_COLUMNS.len();
     let what = format!("a day at 1 Hz of {series} series");
     let detail = format!("{:.0} times `sh -c true` ({least:.2} ms)", html / least);

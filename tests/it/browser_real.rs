@@ -43,7 +43,8 @@ fn assert_good(found: &Value) {
     assert_eq!(found["evil"], Value::Null, "a name was run as a script");
     assert!(found["focusable"].as_u64() > Some(2), "{found}");
     assert_eq!(found["tabbed"], found["focusable"], "the Tab key comes to all of them");
-    let levels: Vec<u64> = found["headings"].as_array().expect("a list").iter().filter_map(Value::as_u64).collect();
+    let levels: Vec<u64> =
+        found["headings"].as_array().expect("a list").iter().filter_map(Value::as_u64).collect();
     assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1, "{levels:?}");
     assert!(levels[0] == 1 && levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{levels:?}");
 }
@@ -60,8 +61,14 @@ fn one_run_with_trouble_and_hostile_names() {
 #[test]
 #[ignore = "it needs Chromium and axe-core: tests/browser/check"]
 fn a_comparison_with_scaling() {
-    let large =
-        Trained { nodes: 2, gpus: 8, cpus: 64, epoch_seconds: 9.1, epochs: 40, ..Trained::usual(3, "resnet50-2x8") };
+    let large = Trained {
+        nodes: 2,
+        gpus: 8,
+        cpus: 64,
+        epoch_seconds: 9.1,
+        epochs: 40,
+        ..Trained::usual(3, "resnet50-2x8")
+    };
     let lustre = Trained { epoch_seconds: 64.4, has_trouble: true, ..Trained::usual(2, "resnet50-lustre") };
     let untimed = Trained { gpus: 0, is_timed: false, ..Trained::usual(4, "no-times") };
     let env = with(&[Trained::usual(1, "resnet50-bf16"), lustre, large, untimed]);

@@ -381,7 +381,7 @@ fn events(html: &mut Html, run: &Run, clock: &Clock) {
     let more = rows.len().saturating_sub(MOST_EVENTS);
     let rows: Vec<Vec<String>> = rows.into_iter().take(MOST_EVENTS).map(|(_, row)| row).collect();
     html.markup("<h3>Gaps and events</h3>");
-    let columns = [text("After"), text("UTC"), text("Node"), text("What"), text("Why")];
+    let columns = [number("After"), number("UTC"), text("Node"), text("What"), text("Why")];
     table::write(html, "What happened, in the order of time", &columns, &rows);
     if more > 0 {
         html.leaf("p", &[("class", "muted")], &format!("{more} more are in the records."));

@@ -88,7 +88,10 @@ impl Trained {
         fs::create_dir_all(dir.join("0.0"))?;
         fs::write(dir.join("run.json"), serde_json::to_vec_pretty(&record)?)?;
         let mark = |at_ms: u64, exit: &str| {
-            format!(r#"{{"format":1,"at_ms":{at_ms},"node":"n1","job_id":"{}","exit_code":{exit}}}"#, self.job())
+            format!(
+                r#"{{"format":1,"at_ms":{at_ms},"node":"n1","job_id":"{}","exit_code":{exit}}}"#,
+                self.job()
+            )
         };
         fs::write(dir.join("0.0/start.json"), mark(BEGIN_MS - 500, "null"))?;
         if !self.is_running {
@@ -134,7 +137,9 @@ impl Trained {
             image: Some(RunImage {
                 source: text("/shared/images/pytorch-2.6.sif"),
                 name: Some(text("pytorch-2.6")),
-                digest: Some("sha256:9d2f7c41b0a85e6d3c1f4a7be8d09c52f61e3ab47d8c90125fa6b3e7d4c81a90".to_owned()),
+                digest: Some(
+                    "sha256:9d2f7c41b0a85e6d3c1f4a7be8d09c52f61e3ab47d8c90125fa6b3e7d4c81a90".to_owned(),
+                ),
             }),
             workload: Workload {
                 model: Some(text("resnet50")),
@@ -271,13 +276,16 @@ impl Trained {
         let at = |tick: u64| BEGIN_MS + tick * self.interval_ms;
         let why = format!("the watcher was killed{}", self.hostile);
         record.gaps = vec![Gap { from_ms: at(hole.start), to_ms: at(hole.end), why }];
-        let event = |at_ms, kind, detail: &str| Event { at_ms, kind, detail: format!("{detail}{}", self.hostile) };
+        let event =
+            |at_ms, kind, detail: &str| Event { at_ms, kind, detail: format!("{detail}{}", self.hostile) };
         record.events = vec![
             event(at(3), EventKind::Adopted, "the node daemon reads the samples"),
             event(at(hole.end + 90), EventKind::Xid, "GPU 1: XID 63, row remapping"),
         ];
-        let missing = |what: &str, why: &str| Missing { what: format!("{what}{}", self.hostile), why: why.to_owned() };
-        record.missing = vec![missing("psi_io_some_us", "the kernel has no pressure stall information (CONFIG_PSI)")];
+        let missing =
+            |what: &str, why: &str| Missing { what: format!("{what}{}", self.hostile), why: why.to_owned() };
+        record.missing =
+            vec![missing("psi_io_some_us", "the kernel has no pressure stall information (CONFIG_PSI)")];
     }
 
     fn gpu_facts(&self, uuid: &str) -> GpuFacts {
