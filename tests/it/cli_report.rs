@@ -197,7 +197,7 @@ fn only_a_regular_file_is_replaced_and_never_by_half_a_report() {
         let _ = report(refused).code(73).warns("cannot write");
     }
     let _ = report("nowhere/x.html").code(73).warns("make the directory first");
-    let _ = report("").code(73);
+    let _ = report("").code(64);
     assert_eq!(names(&env.jobs()), ["dir.html", "link.html", "old.html"]);
     assert_eq!(fs::metadata(env.jobs().join("old.html")).expect("it is there").len(), old.len());
     let result = env.dlrun(["report", "good", "-o", "new.md", "--json"]).run().code(0).result();

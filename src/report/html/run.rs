@@ -192,10 +192,22 @@ pub(in crate::report) fn uneven_text(balance: &Balance) -> String {
     )
 }
 
+/// A figure with the unit that its name ends in: `mem peak 41.5 GiB`.
+fn figure(evidence: &Evidence) -> String {
+    let Evidence { what, value } = evidence;
+    let (name, shown) = match what.rsplit_once('_') {
+        Some((name, "bytes")) => (name, bytes(*value)),
+        Some((name, "seconds")) => (name, duration(*value)),
+        Some((name, "percent")) => (name, format!("{} %", short(*value))),
+        Some((name, "ratio")) => (name, percent(*value)),
+        _ => (*what, short(*value)),
+    };
+    format!("{} {shown}", name.replace('_', " "))
+}
+
 /// The figures behind a sentence.
 pub(in crate::report) fn rests_on(evidence: &[Evidence]) -> String {
-    let figures: Vec<String> =
-        evidence.iter().map(|figure| format!("{} {}", figure.what, short(figure.value))).collect();
+    let figures: Vec<String> = evidence.iter().map(figure).collect();
     if figures.is_empty() { String::new() } else { format!(" ({})", figures.join(", ")) }
 }
 
@@ -244,4 +256,30 @@ pub(in crate::report) fn not_measured(run: &Run) -> Vec<Vec<String>> {
     }
     run.notes.iter().for_each(|note| add(&note.what, &note.why));
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_the_unit_of_their_names() {
+        let of = |what, value| Evidence { what, value };
+        let evidence = [
+            of("mem_peak_bytes", 1.5e9),
+            of("ran_seconds", 836.0),
+            of("gpu_busy_percent", 86.4),
+            of("cpus", 8.0),
+        ];
+        assert_eq!(rests_on(&evidence), " (mem peak 1.4 GiB, ran 13 min 56 s, gpu busy 86.4 %, cpus 8)");
+        assert_eq!(rests_on(&[]), "");
+    }
+
+    #[test]
+    fn energies_have_the_unit_of_their_size() {
+        assert_eq!(
+            [0.0, 0.554, 12.0, 9.2e5, 7.2e6].map(joules),
+            ["0 J", "554 mJ", "12 J", "920 kJ", "2 kWh"]
+        );
+    }
 }
