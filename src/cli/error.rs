@@ -75,7 +75,7 @@ pub(crate) struct Error {
     pub(crate) kind: Kind,
     source: Box<dyn StdError + Send + Sync>,
     hints: Vec<String>,
-    faults: Option<Faults>,
+    faults: Option<Box<Faults>>,
     /// Problems whose text is not at hand, for programs.
     problems: Option<Box<Value>>,
 }
@@ -99,7 +99,7 @@ impl Error {
         let plural = if problems.len() == 1 { "" } else { "s" };
         let message = format!("{} problem{plural} in {path}", problems.len());
         let faults = Faults { path: path.to_owned(), text: text.to_owned(), problems };
-        Self { faults: Some(faults), ..Self::new(kind, message) }
+        Self { faults: Some(Box::new(faults)), ..Self::new(kind, message) }
     }
 
     /// Adds the user's next step.

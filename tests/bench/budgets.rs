@@ -36,6 +36,9 @@ mod site;
 mod start;
 mod store;
 mod timings;
+#[path = "../it/support/trained.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod trained;
 mod watch;
 
 use std::error::Error;

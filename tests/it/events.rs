@@ -74,7 +74,9 @@ fn ranks_that_write_to_one_file_count_once() {
             done) &
         done; wait"#,
     );
-    let expected: Vec<_> = [1.0, 2.0, 3.0, 4.0, 5.0].map(|seconds| (seconds as u64, Some(seconds))).into();
+    let expected: Vec<_> = [(1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0), (5, 5.0)]
+        .map(|(epoch, seconds)| (epoch, Some(seconds)))
+        .into();
     assert_eq!(epochs(&record), expected);
 }
 
