@@ -35,7 +35,8 @@ use super::timm::Timm;
 use super::tqdm::Tqdm;
 use super::yolo::Yolo;
 
-/// All recognisers, in no order that matters: [`Recogniser::weight`] and who speaks first decide.
+/// All recognisers. [`Recogniser::weight`] and who speaks first decide; of those that speak first of the same line, the one
+/// that stands first.
 pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
     vec![
         Box::new(Keras::default()),
@@ -46,8 +47,6 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(Detectron2::default()),
         Box::new(OpenMm),
         Box::new(Yolo::default()),
-        Box::new(Tqdm::default()),
-        Box::new(EpochLine::default()),
         Box::new(Gpt::default()),
         Box::new(Megatron),
         Box::new(DeepSpeed::default()),
@@ -73,5 +72,7 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(LitGpt::default()),
         Box::new(Composer),
         Box::new(SpaCy::default()),
+        Box::new(EpochLine::default()),
+        Box::new(Tqdm::default()),
     ]
 }

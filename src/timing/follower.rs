@@ -3,6 +3,7 @@
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::counter::{Counted, MAX_COMPARED, supersedes};
+use super::dull::{self, Dull};
 use super::event::{Event, Line, Recogniser, Weight};
 use super::families;
 use super::fold::Fold;
@@ -58,6 +59,21 @@ struct Reader {
     told: u64,
     evidence: Option<Vec<Evidence>>,
     last: Last,
+    dull: Dull,
+    /// The recognisers that want every line.
+    wanting: u64,
+}
+
+/// What came of showing a line to the recognisers.
+#[derive(Debug, Clone, Copy)]
+enum Said {
+    /// It is of a rank that is not followed: nobody was asked.
+    Unasked,
+    Nothing,
+    /// It is about a step and nothing else, where one is given; else figures that change nothing.
+    Passing(Option<Counted>),
+    /// Something from which on lines may mean something else.
+    More,
 }
 
 /// The last line that was of interest, for as long as it was about a step alone. A line that differs from it only by a later
@@ -144,6 +160,8 @@ impl Follower {
             told: 0,
             evidence: None,
             last: Last::default(),
+            dull: Dull::default(),
+            wanting: 0,
         };
         Ok(Self { lines: Lines::default(), reader })
     }
@@ -223,9 +241,15 @@ impl Reader {
 
     fn take_plain(&mut self, piece: Piece<'_>) {
         // Whoever asks for the evidence wants to know of every line.
-        let comparable = self.evidence.is_none() && piece.bytes.len() <= MAX_COMPARED;
-        if comparable
-            && let Some(counted) = self.last.counted
+        if self.evidence.is_some() || piece.bytes.len() > MAX_COMPARED {
+            self.read_held();
+            let wanted = self.wanted(piece.bytes);
+            self.read(piece, wanted);
+            self.last.counted = None;
+            self.dull.clear();
+            return;
+        }
+        if let Some(counted) = self.last.counted
             && let Some(step) = supersedes(&self.last.bytes, piece.bytes, counted)
         {
             self.last.counted = Some(Counted { step, ..counted });
@@ -233,12 +257,29 @@ impl Reader {
             self.last.held = Some((piece.redrawn, piece.at_ms, piece.line));
             return;
         }
+        let form = dull::form(piece.bytes);
+        // The user's expression may look at digits.
+        if !self.is_pattern() && self.dull.passes_over(form) {
+            return;
+        }
         let wanted = self.wanted(piece.bytes);
         if wanted == 0 {
+            self.dull.said_nothing(form);
             return;
         }
         self.read_held();
-        self.last.counted = self.read(piece, wanted).filter(|_| comparable);
+        match self.read(piece, wanted) {
+            Said::Unasked => self.last.counted = None,
+            Said::Nothing => {
+                self.last.counted = None;
+                self.dull.said_nothing(form);
+            }
+            Said::Passing(counted) => self.last.counted = counted,
+            Said::More => {
+                self.last.counted = None;
+                self.dull.clear();
+            }
+        }
         self.last.keep(piece.bytes);
     }
 
@@ -247,33 +288,35 @@ impl Reader {
         let Some((redrawn, at_ms, line)) = self.last.held.take() else { return };
         let bytes = std::mem::take(&mut self.last.bytes);
         let wanted = self.wanted(&bytes);
-        self.last.counted = self.read(Piece { bytes: &bytes, redrawn, at_ms, line }, wanted);
+        self.last.counted = match self.read(Piece { bytes: &bytes, redrawn, at_ms, line }, wanted) {
+            Said::Passing(counted) => counted,
+            Said::Unasked | Said::Nothing => None,
+            Said::More => {
+                self.dull.clear();
+                None
+            }
+        };
         self.last.bytes = bytes;
     }
 
     /// The recognisers that a line interests.
     fn wanted(&self, bytes: &[u8]) -> u64 {
-        let mut wanted = self.triggers.find(bytes);
-        for (index, speaker) in self.speakers.iter().enumerate() {
-            wanted |= u64::from(speaker.recogniser.wants_every_line()) << index;
-        }
-        wanted
+        self.triggers.find(bytes) | self.wanting
     }
 
-    /// Shows a line to the recognisers; returns the step where they say that it is about one and nothing else.
-    fn read(&mut self, piece: Piece<'_>, wanted: u64) -> Option<Counted> {
+    /// Shows a line to the recognisers.
+    fn read(&mut self, piece: Piece<'_>, wanted: u64) -> Said {
         let Piece { bytes, redrawn, at_ms, line } = piece;
         self.line = line;
         let text = plain(bytes);
         // The user wrote the pattern for whole lines.
-        let whole = self.speakers[0].recogniser.weight() == Weight::Asked;
-        let (rank, told) = if whole { (None, &*text) } else { prefix::split(&text) };
+        let (rank, told) = if self.is_pattern() { (None, &*text) } else { prefix::split(&text) };
         if self.rank.as_deref().is_some_and(|followed| rank.is_some_and(|rank| rank != followed)) {
-            return None;
+            return Said::Unasked;
         }
         let at_ms = at_ms.or_else(|| self.evidence.as_ref().and_then(|_| stamp::read(&text)));
         let text = told;
-        let before = self.told;
+        let (before, spoken) = (self.told, self.spoken);
         let (mut counted, mut passing) = (None, true);
         for index in (0..self.speakers.len()).filter(|index| wanted & 1 << index != 0) {
             self.listen(index, text, at_ms, |recogniser, say| {
@@ -287,7 +330,29 @@ impl Reader {
         if self.rank.is_none() && self.told > before {
             self.rank = rank.map(Box::from);
         }
-        counted.filter(|_| passing).map(|(step, of)| Counted { step, of })
+        self.ask_who_wants();
+        match passing {
+            _ if self.spoken == spoken => Said::Nothing,
+            true => Said::Passing(counted.map(|(step, of)| Counted { step, of })),
+            false => Said::More,
+        }
+    }
+
+    /// True where the user's own expression is the only recogniser.
+    fn is_pattern(&self) -> bool {
+        self.speakers[0].recogniser.weight() == Weight::Asked
+    }
+
+    /// Asks the recognisers whether they want every line from now on.
+    fn ask_who_wants(&mut self) {
+        let wants =
+            |(index, speaker): (usize, &Speaker)| u64::from(speaker.recogniser.wants_every_line()) << index;
+        let wanting = self.speakers.iter().enumerate().map(wants).fold(0, |set, bit| set | bit);
+        if wanting != self.wanting {
+            self.wanting = wanting;
+            // A head of a table may have come: its rows looked dull before.
+            self.dull.clear();
+        }
     }
 
     /// Lets a recogniser speak about `text`.

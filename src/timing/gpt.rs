@@ -107,6 +107,10 @@ fn numbered(text: &str) -> Option<(u64, Option<u64>, &str)> {
     if word.is_empty() {
         return (end == 0 && of.is_none() && rest.starts_with(" | loss ")).then_some((step, of, rest));
     }
+    // A bar is read by those who know whose it is.
+    if rest.trim_start().starts_with("[=") {
+        return None;
+    }
     let ended = rest.is_empty() || rest.starts_with([' ', '\t', ':', ',', '|', ']', ')', ';']);
     ended.then_some((step, of, rest))
 }

@@ -24,6 +24,7 @@ mod detectron2;
 #[allow(dead_code)]
 mod dict;
 mod dllogger;
+mod dull;
 mod epoch_line;
 mod espnet;
 #[allow(dead_code)]

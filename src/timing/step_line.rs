@@ -84,6 +84,10 @@ pub(super) fn bracketed(text: &str) -> Option<(Event<'_>, bool)> {
 /// Reads `Iteration 100/1000: loss 0.52`.
 pub(super) fn counted(text: &str) -> Option<Event<'_>> {
     let (step, of, rest) = numbered(text)?;
+    // A bar is read by those who know whose it is; Caffe counts the batches of its test runs so.
+    if rest.trim_start().starts_with("[=") || text.contains("caffe.cpp:") {
+        return None;
+    }
     let Rest { facts, .. } = epoch_line::figures(rest);
     let told = facts.step_seconds.is_some()
         || facts.throughput.is_some()
@@ -138,6 +142,10 @@ pub(super) fn total(text: &str) -> Option<Event<'_>> {
     {
         return Some(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
     }
+    // Behind a step it is the time so far.
+    if counted(text).is_some() {
+        return None;
+    }
     let phrase = TOTALS.iter().find_map(|phrase| find(text, phrase).map(|at| (at, at + phrase.len())))?;
     if scan::holds(&text[..phrase.0], "remain") || scan::holds(&text[..phrase.0], "estimated") {
         return None;
@@ -190,7 +198,8 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
             ],
         );
         let facts = epoch_line::figures(text).facts;
-        let told = !facts.metrics.is_empty() || facts.throughput.is_some();
+        // Requests are what an inference serves.
+        let told = (!facts.metrics.is_empty() || facts.throughput.is_some()) && !text.contains("requests/s");
         return (said && told).then_some(Event::Figures { facts });
     }
     if evaluated && starts_with_any(text, &["test error:"]) {
