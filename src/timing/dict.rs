@@ -16,7 +16,7 @@ pub(super) enum Value<'a> {
     Nested(&'a str),
 }
 
-impl<'a> Value<'a> {
+impl Value<'_> {
     pub(super) fn number(self) -> Option<f64> {
         match self {
             Self::Number(value) => Some(value),
@@ -33,13 +33,6 @@ impl<'a> Value<'a> {
             reason = "it is whole and in range"
         )]
         Some(value as u64)
-    }
-
-    pub(super) fn text(self) -> Option<&'a str> {
-        match self {
-            Self::Text(text) | Self::Nested(text) => Some(text),
-            Self::Number(_) => None,
-        }
     }
 }
 
@@ -136,7 +129,7 @@ mod tests {
         assert_eq!(get(&pairs, "eval_loss"), Some(Value::Number(2.1)));
         assert_eq!(get(&pairs, "epoch").and_then(Value::count), Some(3));
         assert_eq!(get(&pairs, "a b"), Some(Value::Number(0.5)));
-        assert_eq!(get(&pairs, "n").and_then(Value::text), Some("None"));
+        assert_eq!(get(&pairs, "n"), Some(Value::Text("None")));
         assert_eq!(get(&pairs, "l"), Some(Value::Nested("[1, {'x': 2}]")));
         assert!(get(&pairs, "e").and_then(Value::number).is_some_and(f64::is_nan));
         assert_eq!(pairs.len(), 6);

@@ -46,12 +46,13 @@ enum Standing {
     Stale,
 }
 
-/// The last step whose time was seen.
+/// The last step of which a line told, or the first of those that were read at one go.
 #[derive(Debug, Clone, Copy)]
 struct Stepped {
     epoch: Option<u64>,
     step: u64,
-    at_ms: u64,
+    /// When its line was seen, where that is known.
+    at_ms: Option<u64>,
 }
 
 /// Makes a [`Progress`] of events.
@@ -368,17 +369,16 @@ impl Fold {
         if let Some(seconds) = facts.step_seconds.filter(|_| warm) {
             self.stated.add(seconds, steps.unwrap_or(1));
         }
-        let Some(at_ms) = at_ms else {
-            self.stepped = Some(Stepped { epoch, step, at_ms: 0 });
-            return;
-        };
-        if let Some((last, steps)) = last.zip(steps).filter(|_| warm) {
+        if let Some((from, to)) = last.and_then(|last| last.at_ms).zip(at_ms) {
             // Lines that were read at one go have one time: the steps between such readings share it.
-            if at_ms <= last.at_ms {
+            if to == from {
                 return;
             }
-            #[expect(clippy::cast_precision_loss, reason = "counts of steps stay far below 2^53")]
-            self.clocked.add(seconds_between(last.at_ms, at_ms) / steps as f64, steps);
+            // A clock that was set back says nothing of the steps in between.
+            if let Some(steps) = steps.filter(|_| warm && to > from) {
+                #[expect(clippy::cast_precision_loss, reason = "counts of steps stay far below 2^53")]
+                self.clocked.add(seconds_between(from, to) / steps as f64, steps);
+            }
         }
         self.stepped = Some(Stepped { epoch, step, at_ms });
     }
@@ -522,5 +522,33 @@ mod tests {
             );
         }
         assert_eq!(fold.progress(None).last_metrics.len(), MAX_METRICS);
+    }
+
+    /// The steps that were timed by the clock, and their median.
+    fn clocked(seen: &[(u64, Option<u64>)]) -> Option<(u64, f64)> {
+        let mut fold = Fold::default();
+        fold.apply(end(1, None), None);
+        for (at, at_ms) in seen {
+            fold.apply(step(2, *at), *at_ms);
+        }
+        fold.progress(None).step_times.map(|times| (times.steps, times.median_seconds))
+    }
+
+    #[test]
+    fn steps_between_a_line_without_a_time_and_one_with_a_time_are_not_timed() {
+        let now = 1_763_650_000_000;
+        assert_eq!(clocked(&[(1, None), (2000, Some(now))]), None);
+        let (steps, median) =
+            clocked(&[(1, None), (20, Some(now)), (30, Some(now + 5000))]).expect("ten steps");
+        assert!(steps == 10 && (median / 0.5 - 1.0).abs() < 0.02, "{steps} {median}");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_times_the_steps_after_it() {
+        let now = 1_763_650_000_000;
+        let back = now - 3_600_000;
+        let seen = [(1, Some(now)), (11, Some(now + 5000)), (21, Some(back)), (31, Some(back + 5000))];
+        let (steps, median) = clocked(&seen).expect("twenty steps");
+        assert!(steps == 20 && (median / 0.5 - 1.0).abs() < 0.02, "{steps} {median}");
     }
 }

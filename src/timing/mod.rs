@@ -16,18 +16,15 @@ mod boosting;
 mod caffe;
 mod chainer;
 mod cntk;
-#[allow(dead_code)]
 mod composer;
 mod counter;
 mod deepspeed;
 mod detectron2;
-#[allow(dead_code)]
 mod dict;
 mod dllogger;
 mod dull;
 mod epoch_line;
 mod espnet;
-#[allow(dead_code)]
 mod event;
 mod events;
 mod fairseq;
