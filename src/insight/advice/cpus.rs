@@ -1,6 +1,6 @@
 //! CPUs: fewer where many are idle, more where the run waits for them, and threads that fit them.
 
-use super::memory::{memory_line, with_headroom};
+use super::memory::{memory_line, needed, room, with_headroom};
 use super::{Advice, AdviceKind, Case, Request, Word, evidence, real};
 use crate::insight::limit::{LimitKind, cpus_of};
 use crate::insight::threshold::{CPUS_LOW, HEADROOM};
@@ -11,7 +11,8 @@ pub(super) fn rule(case: &Case<'_>) -> Word {
     let has_gpus = case.used.gpus_allocated > case.used.gpus_idle;
     if let Some(limit) = waits.filter(|limit| limit.kind == LimitKind::Quota || has_gpus) {
         case.too_little()?;
-        return Ok(more(case, request, &limit.text));
+        case.is_one_of_many()?;
+        return more(case, request, &limit.text);
     }
     let Some(asked) = request.cpus_per_task.filter(|asked| *asked > 1) else { return Ok(None) };
     case.is_one_of_many()?;
@@ -32,10 +33,13 @@ pub(super) fn rule(case: &Case<'_>) -> Word {
     let mut paste = format!("cpus_per_task = {advised}");
     // Sites give memory by the CPU where none is asked for: fewer CPUs would take memory away.
     if request.memory_bytes.is_none() {
-        let Some(peak) = case.most(|node| node.mem_peak_bytes.map(real)) else {
-            return Err("fewer CPUs may bring less memory, and how much it needs is not known".to_owned());
-        };
-        paste = format!("{paste}\n{}", memory_line(with_headroom(peak)));
+        let because =
+            |why| format!("fewer CPUs may bring less memory, and how much it needs is not known: {why}");
+        let memory = with_headroom(needed(case).map_err(because)?);
+        if memory > room(case) {
+            return Err("fewer CPUs may bring less memory, and the node has no more than it needs".to_owned());
+        }
+        paste = format!("{paste}\n{}", memory_line(memory));
     }
     let text = format!("{high:.1} of {given:.0} CPUs of a node were busy at the 95th percentile");
     let rests_on = vec![evidence("cpus_busy_p95", high), evidence("cpus_asked", given)];
@@ -57,19 +61,24 @@ fn may_be_fewer(case: &Case<'_>, request: &Request, has_gpus: bool) -> Result<()
     Ok(())
 }
 
-fn more(case: &Case<'_>, request: &Request, why: &str) -> Option<Advice> {
+fn more(case: &Case<'_>, request: &Request, why: &str) -> Word {
     let tasks = f64::from(request.tasks_per_node.max(1));
-    let given = case.most(|node| node.cpus_allocated)?;
-    let machine = case.view.nodes.iter().filter_map(|node| node.record.host.cpus).min().map(real)?;
+    let given = case.most(|node| node.cpus_allocated);
+    let machine = case.view.nodes.iter().filter_map(|node| node.record.host.cpus).min().map(real);
+    let Some((given, machine)) = given.zip(machine) else { return Ok(None) };
     let each = at_most((2.0 * given).min(machine) / tasks);
     let kind = AdviceKind::Cpus;
     let rests_on = vec![evidence("cpus_allocated", given), evidence("cpus_of_machine", machine)];
     if f64::from(each) * tasks <= given {
         let text = format!("{why}; the node has no more: prepare the data beforehand, or on the GPU");
-        return Some(Advice { kind, text, table: None, paste: None, rests_on });
+        return Ok(Some(Advice { kind, text, table: None, paste: None, rests_on }));
+    }
+    let memory = request.memory_per_cpu_bytes.map(|bytes| real(bytes) * f64::from(each) * tasks);
+    if memory.is_some_and(|memory| memory > real(room(case))) {
+        return Err("memory was asked for by the CPU, and the node has not enough for more CPUs".to_owned());
     }
     let paste = Some(format!("cpus_per_task = {each}"));
-    Some(Advice { kind, text: why.to_owned(), table: Some("resources"), paste, rests_on })
+    Ok(Some(Advice { kind, text: why.to_owned(), table: Some("resources"), paste, rests_on }))
 }
 
 /// More threads than CPUs take turns on them.

@@ -19,16 +19,7 @@ pub(super) fn rule(case: &Case<'_>) -> Word {
         return more(case, asked, kills);
     }
     case.too_little()?;
-    if case.state() != JobState::Completed {
-        return Err("the run did not end well, so it may have needed more".to_owned());
-    }
-    let Some(peak) = case.most(|node| node.mem_peak_bytes.map(real)) else {
-        return Err("the memory of the run could not be measured".to_owned());
-    };
-    let readings = case.nodes().iter().filter_map(|node| Some(node.sampled.as_ref()?.mem_readings)).min();
-    if readings.is_none_or(|readings| real(readings) < LEAST_SAMPLES) {
-        return Err(format!("memory was read less than {LEAST_SAMPLES:.0} times"));
-    }
+    let peak = peak(case)?;
     let rests_on = vec![evidence("mem_peak_bytes", peak), evidence("mem_asked_bytes", real(asked))];
     let share = peak / real(asked) * 100.0;
     let advised = with_headroom(peak);
@@ -45,6 +36,27 @@ pub(super) fn rule(case: &Case<'_>) -> Word {
     }
     keeps_what_it_needs(case)?;
     Ok(Some(advice(case, used, advised, rests_on)))
+}
+
+/// The most that the run held on a node, in bytes; else why that is not all that it may need.
+fn peak(case: &Case<'_>) -> Result<f64, String> {
+    if case.state() != JobState::Completed {
+        return Err("the run did not end well, so it may have needed more".to_owned());
+    }
+    let Some(peak) = case.most(|node| node.mem_peak_bytes.map(real)) else {
+        return Err("the memory of the run could not be measured".to_owned());
+    };
+    let readings = case.nodes().iter().filter_map(|node| Some(node.sampled.as_ref()?.mem_readings)).min();
+    if readings.is_none_or(|readings| real(readings) < LEAST_SAMPLES) {
+        return Err(format!("memory was read less than {LEAST_SAMPLES:.0} times"));
+    }
+    Ok(peak)
+}
+
+/// As [`peak`], for a run that would be given no more than that.
+pub(super) fn needed(case: &Case<'_>) -> Result<f64, String> {
+    keeps_what_it_needs(case)?;
+    peak(case)
 }
 
 /// Why less memory could hurt.
@@ -90,7 +102,7 @@ fn more(case: &Case<'_>, asked: u64, kills: u64) -> Word {
 }
 
 /// What the smallest node has; a twentieth is the system's.
-fn room(case: &Case<'_>) -> u64 {
+pub(super) fn room(case: &Case<'_>) -> u64 {
     let totals = case.nodes().iter().filter_map(|node| node.mem_total_bytes);
     totals.min().map_or(u64::MAX, |total| total / 20 * 19)
 }

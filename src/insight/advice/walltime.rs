@@ -56,6 +56,7 @@ fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Word {
     let Some(left) = planned.checked_sub(timing.epochs_completed).filter(|left| *left > 0) else {
         return Err("it ran into its time limit after its last epoch".to_owned());
     };
+    case.is_one_of_many()?;
     let ran = case.ran_seconds.unwrap_or_else(|| real(asked));
     // The epoch that was cut off is made anew.
     let needed = ran + real(left) * epochs.mean_seconds;

@@ -67,6 +67,13 @@ fn gpus_that_wait_for_busy_cpus_want_more_of_them() {
     full.record().host.cpus = Some(8);
     let insight = full.insight();
     assert!(advises(&insight, AdviceKind::Cpus) && paste(&insight, AdviceKind::Cpus).is_none());
+    // Memory by the CPU grows with them: the node has 128 GiB.
+    for (gib, pasted) in [(4, Some("cpus_per_task = 16")), (12, None)] {
+        let by_cpu = Case::new(HOUR, &load).asking(|request| {
+            (request.memory_bytes, request.memory_per_cpu_bytes) = (None, Some(gib * GIB));
+        });
+        assert_eq!(paste(&by_cpu.insight(), AdviceKind::Cpus), pasted, "{gib}");
+    }
     // Without a GPU busy CPUs are what was wanted.
     let insight = Case::new(HOUR, &Load::new(7.8, 50 * GIB)).insight();
     assert_eq!((limits(&insight), advises(&insight, AdviceKind::Cpus)), (vec![LimitKind::Cpus], false));
@@ -202,6 +209,12 @@ fn fewer_cpus_bring_their_memory_along() {
     let case = Case::new(HOUR, &Load::new(2.5, 10 * GIB)).asking(|request| request.memory_bytes = None);
     let insight = case.insight();
     assert_eq!(paste(&insight, AdviceKind::Cpus), Some("cpus_per_task = 3\nmemory = \"12GiB\""));
+    // What a run that failed held, or one that still grew, is not all that it needs.
+    let load = Load { memory_at_end: Some(20 * GIB), ..Load::new(2.5, 10 * GIB) };
+    let growing = Case::new(HOUR, &load).asking(|request| request.memory_bytes = None);
+    assert!(why_silent(&growing.insight(), "advice/cpus").contains("still growing"));
+    let failed = case.state(JobState::Failed).insight();
+    assert!(why_silent(&failed, "advice/cpus").contains("did not end well"));
     let ranks = Case::new(HOUR, &Load::new(2.5, 50 * GIB)).asking(|request| request.tasks_per_node = 2);
     assert_eq!(paste(&ranks.insight(), AdviceKind::Cpus), Some("cpus_per_task = 2"));
 }

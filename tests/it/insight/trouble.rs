@@ -47,6 +47,13 @@ fn an_element_says_nothing_of_its_array() {
     let insight = case.insight();
     assert!(insight.advice.iter().all(|advice| advice.paste.is_none()), "{:?}", insight.advice);
     assert!(why_silent(&insight, "advice/memory").contains("elements of an array"));
+    // Nor does one that was cut off, or that waited for CPUs, say that the others need more.
+    let mut cut = wasteful(HOUR).state(JobState::Timeout);
+    cut.run.array = Some(ArraySpec::parse("0-9").expect("an array"));
+    assert!(why_silent(&cut.insight(), "advice/walltime").contains("elements of an array"));
+    let mut waits = Case::new(HOUR, &Load::new(7.8, 50 * GIB).gpus(&[Some(40)]));
+    waits.run.array = Some(ArraySpec::parse("0-9").expect("an array"));
+    assert!(why_silent(&waits.insight(), "advice/cpus").contains("elements of an array"));
 }
 
 #[test]
