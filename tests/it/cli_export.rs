@@ -251,6 +251,25 @@ fn a_consumer_gets_each_row_once_and_a_corrected_one_again() {
 }
 
 #[test]
+fn a_run_whose_end_its_node_did_not_see_waits_only_until_it_is_closed() {
+    let site = Site::new();
+    let mut store = NodeStore::open(&site.db).expect("opened");
+    let (run, mut record) = records(1);
+    let node = store.register(&run, 1000, &record, &live()).expect("registered");
+    let more = ["--what", "runs,usage", "--format", "jsonl"];
+    site.delivers("site", &more);
+    assert_eq!(site.take(), Vec::<Value>::new(), "it goes on");
+    // As a daemon closes it that was away when the run ended.
+    (record.state, record.exit) = (NodeState::Interrupted, None);
+    store.end(&[(node, &record)]).expect("ended");
+    site.delivers("site", &more);
+    let came: Vec<_> = site.take().iter().map(|line| (line["kind"].clone(), line["state"].clone())).collect();
+    assert_eq!(came, [("run".into(), "unknown".into()), ("usage".into(), "interrupted".into())]);
+    site.delivers("site", &more);
+    assert_eq!(site.take(), Vec::<Value>::new());
+}
+
+#[test]
 fn epochs_that_a_record_drops_come_once_all_the_same() {
     let site = Site::new();
     let mut store = site.store();

@@ -193,9 +193,12 @@ fn cell(of: FieldType, value: ValueRef<'_>) -> Cell<'_> {
     }
 }
 
-/// The states of runs that are over, as [`crate::job::JobState::is_final`] has them.
+/// The states of runs that are over, as [`crate::job::JobState::is_final`] has them; and `unknown` where a node's database, whose
+/// runs have a `uid`, closed a run whose end it did not see: it asks no scheduler, so nothing else will ever come. One that it has
+/// not closed is `unknown` too, and without a start.
 const RUN_IS_OVER: &str =
-    "run.state IN ('completed', 'failed', 'timeout', 'out_of_memory', 'preempted', 'node_fail', 'cancelled')";
+    "(run.state IN ('completed', 'failed', 'timeout', 'out_of_memory', 'preempted', 'node_fail', 'cancelled')
+         OR run.state = 'unknown' AND run.uid IS NOT NULL AND run.started_at_ms IS NOT NULL)";
 const NODE_IS_OVER: &str = "node.state <> 'running'";
 
 /// Where the rows of a table come from.
@@ -341,7 +344,9 @@ mod tests {
         let words = "pending running suspended completed failed timeout out_of_memory preempted node_fail cancelled unknown";
         for word in words.split(' ') {
             let state = JobState::from_word(word);
-            assert_eq!(RUN_IS_OVER.contains(&format!("'{word}'")), state.is_final(), "{word}");
+            let listed =
+                RUN_IS_OVER.split_once(" OR ").is_some_and(|(list, _)| list.contains(&format!("'{word}'")));
+            assert_eq!(listed, state.is_final(), "{word}");
         }
     }
 
