@@ -215,7 +215,7 @@ impl Account {
             || self.progress.epochs.last().is_some_and(|last| last.epoch >= said.epoch);
         for span in std::mem::take(&mut self.spans) {
             if lies_in(span, &said) {
-                *self.outside(span.phase) -= span.seconds;
+                less(self.outside(span.phase), span.seconds);
                 add(of_phase(&mut said, span.phase), span.seconds);
             }
         }
@@ -238,7 +238,7 @@ impl Account {
         match self.progress.epochs.last_mut().filter(|last| lies_in(span, last)) {
             Some(last) => add(of_phase(last, phase), seconds),
             None => {
-                *self.outside(phase) += seconds;
+                add(self.outside(phase), seconds);
                 if self.spans.len() == MAX_SPANS {
                     self.spans.remove(0);
                 }
@@ -248,13 +248,8 @@ impl Account {
     }
 
     /// Seconds of a phase outside of all epochs.
-    fn outside(&mut self, phase: Phase) -> &mut f64 {
-        let progress = &mut self.progress;
-        let seconds = match phase {
-            Phase::Evaluation => &mut progress.evaluation_seconds,
-            Phase::Checkpoint => &mut progress.checkpoint_seconds,
-        };
-        seconds.get_or_insert(0.0)
+    fn outside(&mut self, phase: Phase) -> &mut Option<f64> {
+        outside_of(&mut self.progress, phase)
     }
 
     /// What was said here over what the output said.
@@ -304,11 +299,7 @@ impl Account {
                 continue;
             };
             add(of_phase(epoch, span.phase), span.seconds);
-            let outside = match span.phase {
-                Phase::Evaluation => &mut progress.evaluation_seconds,
-                Phase::Checkpoint => &mut progress.checkpoint_seconds,
-            };
-            *outside = outside.map(|seconds| (seconds - span.seconds).max(0.0));
+            less(outside_of(&mut progress, span.phase), span.seconds);
         }
         progress
     }
@@ -365,8 +356,20 @@ fn of_phase(epoch: &mut Epoch, phase: Phase) -> &mut Option<f64> {
     }
 }
 
+fn outside_of(progress: &mut Progress, phase: Phase) -> &mut Option<f64> {
+    match phase {
+        Phase::Evaluation => &mut progress.evaluation_seconds,
+        Phase::Checkpoint => &mut progress.checkpoint_seconds,
+    }
+}
+
 fn add(to: &mut Option<f64>, seconds: f64) {
     *to = Some(to.unwrap_or(0.0) + seconds);
+}
+
+/// Takes seconds away that were added before. What sums of fractions leave of nothing is nothing.
+fn less(from: &mut Option<f64>, seconds: f64) {
+    *from = from.map(|known| known - seconds).filter(|left| *left > 1e-6);
 }
 
 /// Seconds from one Unix time in milliseconds to another; a clock that was set back gives 0.
@@ -462,6 +465,18 @@ mod tests {
         assert_eq!((first.evaluation_seconds, first.checkpoint_seconds), (Some(2.0), Some(1.0)));
         assert_eq!((second.evaluation_seconds, second.checkpoint_seconds), (None, None));
         assert_eq!((progress.evaluation_seconds, progress.checkpoint_seconds), (Some(2.0), Some(0.5)));
+    }
+
+    #[test]
+    fn what_was_taken_for_outside_and_was_not_leaves_nothing() {
+        let lines: Vec<_> = [0.1, 0.2, 0.3]
+            .map(|seconds| (5.0, format!("{{\"phase\":\"evaluation\",\"seconds\":{seconds}}}")))
+            .into_iter()
+            .chain([(10.0, r#"{"epoch":1,"seconds":9.0}"#.to_owned())])
+            .collect();
+        let progress = told(&lines.iter().map(|(at, line)| (*at, line.as_str())).collect::<Vec<_>>());
+        assert_eq!(progress.evaluation_seconds, None);
+        assert!(progress.epochs[0].evaluation_seconds.is_some_and(|seconds| (seconds - 0.6).abs() < 1e-9));
     }
 
     #[test]
