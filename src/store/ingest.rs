@@ -18,9 +18,9 @@ const UPSERT_NODE: &str = "
         steps_per_epoch, step_seconds, throughput, throughput_unit, segments, watcher_cpu_us, watcher_samples,
         watcher_late_ticks, cgroup, container, epoch_numbering, restarts, last_step_epoch, last_step, last_step_of,
         step_source, steps_timed, step_median_seconds, step_p95_seconds, throughput_scope, run_seconds, last_metrics,
-        conditions)
+        conditions, evaluation_outside_seconds, checkpoint_outside_seconds)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,
-        ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42)
+        ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44)
     ON CONFLICT (attempt, node, step) DO UPDATE SET job_id = ?4, state = ?5, started_at_ms = ?6, ended_at_ms = ?7, updated_at_ms = ?8, exit_code = ?9,
         exit_signal = ?10, output = ?11, target = ?12, hostname = ?13, kernel = ?14, cpus_allowed = ?15,
         omp_num_threads = ?16, recogniser = ?17, epochs_announced = ?18, epochs_completed = ?19,
@@ -28,7 +28,8 @@ const UPSERT_NODE: &str = "
         watcher_cpu_us = ?25, watcher_samples = ?26, watcher_late_ticks = ?27, cgroup = ?28, container = ?29,
         epoch_numbering = ?30, restarts = ?31, last_step_epoch = ?32, last_step = ?33, last_step_of = ?34,
         step_source = ?35, steps_timed = ?36, step_median_seconds = ?37, step_p95_seconds = ?38,
-        throughput_scope = ?39, run_seconds = ?40, last_metrics = ?41, conditions = ?42
+        throughput_scope = ?39, run_seconds = ?40, last_metrics = ?41, conditions = ?42,
+        evaluation_outside_seconds = ?43, checkpoint_outside_seconds = ?44
         WHERE updated_at_ms <= ?8
     RETURNING id";
 
@@ -342,6 +343,8 @@ impl Writer<'_> {
                 progress.run_seconds,
                 json(&progress.last_metrics),
                 json(&record.conditions),
+                progress.evaluation_seconds,
+                progress.checkpoint_seconds,
             ],
         )
     }

@@ -112,7 +112,7 @@ impl Store {
             "SELECT {KEY}, recogniser, epochs_announced, epoch_numbering, epochs_completed, steps_per_epoch,
                  last_step_epoch, last_step, last_step_of, step_seconds, step_source, steps_timed, step_median_seconds,
                  step_p95_seconds, throughput, throughput_unit, throughput_scope, run_seconds, restarts, last_metrics,
-                 conditions
+                 conditions, evaluation_outside_seconds, checkpoint_outside_seconds
              FROM node {OF_RUN} ORDER BY {KEY}"
         );
         self.rows(&sql, [run_id.as_str()], |row| {
@@ -293,7 +293,8 @@ fn progress(row: &Row<'_>) -> rusqlite::Result<Progress> {
         run_seconds: row.get(20)?,
         restarts: row.get(21)?,
         last_metrics: metrics(row, 22)?,
-        ..Progress::default()
+        evaluation_seconds: row.get(24)?,
+        checkpoint_seconds: row.get(25)?,
     })
 }
 

@@ -306,6 +306,10 @@ measured!(UsageRow {
     attempt_started_at_ms: Option<u64>,
     attempt_ended_at_ms: Option<u64>,
     attempt_exit_code: Option<i32>,
+    #[serde(default, deserialize_with = "amount_or_none")]
+    evaluation_outside_seconds: Option<f64>,
+    #[serde(default, deserialize_with = "amount_or_none")]
+    checkpoint_outside_seconds: Option<f64>,
 });
 
 impl UsageRow {
@@ -360,7 +364,8 @@ impl UsageRow {
             run_seconds: self.run_seconds,
             restarts: self.restarts,
             last_metrics: self.last_metrics.clone(),
-            ..Progress::default()
+            evaluation_seconds: self.evaluation_outside_seconds,
+            checkpoint_seconds: self.checkpoint_outside_seconds,
         }
     }
 }

@@ -189,6 +189,11 @@ const USAGE: &[Field] = &[
     whole("attempt_started_at_ms", "When the batch script began."),
     whole("attempt_ended_at_ms", "When the batch script ended."),
     whole("attempt_exit_code", "The batch shell's exit code; 128 + n for signal n."),
+    real(
+        "evaluation_outside_seconds",
+        "Time of evaluation outside of all epochs, where the program told it.",
+    ),
+    real("checkpoint_outside_seconds", "Time of writing checkpoints outside of all epochs, likewise."),
 ];
 
 const GPUS: &[Field] = &[

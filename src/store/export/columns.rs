@@ -140,6 +140,8 @@ const USAGE: &[&str] = &[
     "attempt.started_at_ms",
     "attempt.ended_at_ms",
     "shell_code",
+    "evaluation_outside_seconds",
+    "checkpoint_outside_seconds",
 ];
 
 const GPUS: &[&str] = &[
