@@ -8,7 +8,7 @@ use dlrun::record::{Epoch, NodeState, Progress};
 use dlrun::store::{Store, StoreError};
 
 use crate::list::{node_record, run_record};
-use crate::measure::{Ran, in_turns, median_ms, mib, quiet};
+use crate::measure::{in_turns, median_ms, quiet};
 use crate::report::Row;
 use crate::{DLRUN, Effort};
 
@@ -23,20 +23,17 @@ const QUERY: &str = "SELECT (SELECT store FROM change), timing.change_seq, run_i
         checkpoint_seconds, metrics
     FROM timing JOIN node ON node.id = timing.node JOIN attempt ON attempt.id = node.attempt JOIN run ON run.id = attempt.run";
 
-/// CSV and Parquet, in time and in memory.
+/// CSV, JSON Lines and Parquet in time.
 pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let tmp = tempfile::Builder::new().prefix("dlrun-export-").tempdir_in("/var/tmp")?;
-    let (whole, tenth) = (tmp.path().join("whole.db"), tmp.path().join("tenth.db"));
+    let whole = tmp.path().join("whole.db");
     fill(&whole, RUNS)?;
-    fill(&tenth, RUNS / 10)?;
     let parquet = tmp.path().join("rows.parquet");
     let mut commands = [
         shell(&whole),
         export(&whole, tmp.path(), &["--format", "csv"]),
         export(&whole, tmp.path(), &["--format", "jsonl"]),
         export(&whole, tmp.path(), &["--format", "parquet", "--output", &parquet.to_string_lossy()]),
-        export(&tenth, tmp.path(), &["--format", "csv"]),
-        export(&tenth, tmp.path(), &["--format", "parquet", "--output", &parquet.to_string_lossy()]),
     ];
     let taken = match in_turns(effort.of(3, 9), &mut commands) {
         Err(error) if Command::new("sqlite3").arg("--version").output().is_err() => {
@@ -51,29 +48,12 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         Row::budget("export", &format!("{what} over the sqlite3 shell"), ms / least, "times", budget)
             .detailed(detail)
     };
-    let memory = |what: &str, whole: usize, tenth: usize| {
-        let (whole, tenth) = (largest(&taken[whole]), largest(&taken[tenth]));
-        Row::budget(
-            "export",
-            &format!("{what}: memory over that for a tenth of the rows"),
-            whole / tenth,
-            "times",
-            1.25,
-        )
-        .detailed(format!("{whole:.1} MiB, {tenth:.1} MiB"))
-    };
     let lines = median_ms(&taken[2]) / least;
     Ok(vec![
         row("CSV", 1, 2.0),
         row("Parquet", 3, 3.0),
         Row::figure("export", "JSON Lines over the sqlite3 shell", lines, "times"),
-        memory("CSV", 1, 4),
-        memory("Parquet", 3, 5),
     ])
-}
-
-fn largest(taken: &[Ran]) -> f64 {
-    mib(taken.iter().map(|ran| ran.rss_bytes).max().unwrap_or(0))
 }
 
 fn shell(db: &Path) -> Command {
