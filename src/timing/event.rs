@@ -5,6 +5,14 @@ use std::fmt::Debug;
 
 use crate::record::Scope;
 
+/// The longest duration that is believed, in seconds: three years. What is longer is a misprint, or was never a duration.
+pub(super) const MAX_SECONDS: f64 = 1e8;
+
+/// Whether a number of seconds can be a duration.
+pub(super) fn is_time(seconds: f64) -> bool {
+    (0.0..=MAX_SECONDS).contains(&seconds)
+}
+
 /// A line as recognisers see it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line<'a> {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput, TimeSource};
 
-use super::event::{Event, Facts};
+use super::event::{Event, Facts, is_time};
 use super::names;
 use super::step_times::Histogram;
 
@@ -135,6 +135,7 @@ impl Fold {
             }
             Event::Figures { facts } => self.figures(&facts),
             Event::RunEnd { seconds, facts } => {
+                let seconds = seconds.filter(|seconds| is_time(*seconds));
                 self.progress.run_seconds = seconds.or(self.progress.run_seconds);
                 self.figures(&facts);
             }
@@ -233,8 +234,8 @@ impl Fold {
         {
             ended.at_ms = at_ms;
             last.ended_at_ms = at_ms;
-            last.printed_seconds = seconds.or(last.printed_seconds);
-            last.clock_seconds = ended.began_ms.zip(at_ms).map(|(from, to)| seconds_between(from, to));
+            last.printed_seconds = seconds.filter(|seconds| is_time(*seconds)).or(last.printed_seconds);
+            last.clock_seconds = ended.began_ms.zip(at_ms).and_then(|(from, to)| seconds_between(from, to));
         }
     }
 
@@ -347,7 +348,8 @@ impl Fold {
             self.progress.step_seconds = None;
             self.progress.throughput = None;
         }
-        self.progress.step_seconds = facts.step_seconds.or(self.progress.step_seconds);
+        let step_seconds = facts.step_seconds.filter(|seconds| is_time(*seconds));
+        self.progress.step_seconds = step_seconds.or(self.progress.step_seconds);
         if let Some(rate) = facts.throughput {
             self.progress.throughput =
                 Some(Throughput { value: rate.value, unit: rate.unit.to_owned(), scope: rate.scope });
@@ -366,7 +368,7 @@ impl Fold {
         let warm = if epoch.is_some() { self.progress.epochs_completed > 0 } else { self.stepped.is_some() };
         let last = self.stepped.filter(|last| last.epoch == epoch && last.step < step);
         let steps = last.map(|last| step - last.step);
-        if let Some(seconds) = facts.step_seconds.filter(|_| warm) {
+        if let Some(seconds) = facts.step_seconds.filter(|seconds| warm && is_time(*seconds)) {
             self.stated.add(seconds, steps.unwrap_or(1));
         }
         if let Some((from, to)) = last.and_then(|last| last.at_ms).zip(at_ms) {
@@ -375,9 +377,9 @@ impl Fold {
                 return;
             }
             // A clock that was set back says nothing of the steps in between.
-            if let Some(steps) = steps.filter(|_| warm && to > from) {
+            if let Some((steps, seconds)) = steps.filter(|_| warm).zip(seconds_between(from, to)) {
                 #[expect(clippy::cast_precision_loss, reason = "counts of steps stay far below 2^53")]
-                self.clocked.add(seconds_between(from, to) / steps as f64, steps);
+                self.clocked.add(seconds / steps as f64, steps);
             }
         }
         self.stepped = Some(Stepped { epoch, step, at_ms });
@@ -393,8 +395,8 @@ impl Fold {
         self.progress.restarts += u32::from(restarted);
         self.progress.push_epoch(Epoch {
             epoch: open.epoch,
-            printed_seconds: seconds,
-            clock_seconds: began_ms.zip(at_ms).map(|(from, to)| seconds_between(from, to)),
+            printed_seconds: seconds.filter(|seconds| is_time(*seconds)),
+            clock_seconds: began_ms.zip(at_ms).and_then(|(from, to)| seconds_between(from, to)),
             ended_at_ms: at_ms,
             metrics: open.metrics,
             warmup: restarted || self.progress.epochs_completed == 0,
@@ -403,9 +405,9 @@ impl Fold {
     }
 }
 
-/// Seconds from one Unix time in milliseconds to another; a clock that was set back gives 0.
-fn seconds_between(from_ms: u64, to_ms: u64) -> f64 {
-    std::time::Duration::from_millis(to_ms.saturating_sub(from_ms)).as_secs_f64()
+/// Seconds from one Unix time in milliseconds to another; a clock that was set back does not tell.
+pub(super) fn seconds_between(from_ms: u64, to_ms: u64) -> Option<f64> {
+    Some(std::time::Duration::from_millis(to_ms.checked_sub(from_ms)?).as_secs_f64())
 }
 
 fn merge(into: &mut BTreeMap<String, f64>, metrics: &[(Cow<'_, str>, f64)]) {
@@ -433,6 +435,47 @@ mod tests {
 
     fn mention(epoch: u64) -> Event<'static> {
         Event::Mention { epoch, epochs: None, facts: Facts::default() }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_tells_no_time_and_what_follows_counts_anew() {
+        let mut fold = Fold::default();
+        let day = 86_400_000;
+        for (event, at_ms) in [
+            (end(1, None), day),
+            (step(2, 1), day + 1000),
+            (step(2, 2), day + 2000),
+            // An hour back.
+            (step(2, 3), day - 3_600_000),
+            (step(2, 4), day - 3_599_000),
+            (step(2, 5), day - 3_598_000),
+            (end(2, None), day - 3_597_000),
+            (end(3, None), day - 3_590_000),
+        ] {
+            fold.apply(event, Some(at_ms));
+        }
+        let progress = fold.progress(None);
+        let clocked: Vec<_> = progress.epochs.iter().map(|epoch| epoch.clock_seconds).collect();
+        assert_eq!(clocked, [None, None, Some(7.0)]);
+        let times = progress.step_times.expect("steps");
+        assert_eq!(times.steps, 3);
+        assert!((times.p95_seconds - 1.0).abs() < 0.03, "{times:?}");
+    }
+
+    #[test]
+    fn no_epoch_takes_years() {
+        let facts = Facts { step_seconds: Some(1e12), ..Facts::default() };
+        let mut fold = Fold::default();
+        fold.apply(
+            Event::EpochEnd { epoch: 1, epochs: None, seconds: Some(1.8e16), step: None, facts },
+            None,
+        );
+        fold.apply(end(2, Some(1e7)), None);
+        fold.apply(Event::RunEnd { seconds: Some(1e300), facts: Facts::default() }, None);
+        let progress = fold.progress(None);
+        let stated: Vec<_> = progress.epochs.iter().map(|epoch| epoch.printed_seconds).collect();
+        assert_eq!(stated, [None, Some(1e7)]);
+        assert_eq!((progress.step_seconds, progress.run_seconds), (None, None));
     }
 
     fn folded(events: impl IntoIterator<Item = (Event<'static>, u64)>) -> Vec<(u64, Option<f64>)> {

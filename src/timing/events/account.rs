@@ -6,6 +6,7 @@
 use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput, TimeSource};
 
 use super::line::{Line, Phase};
+use crate::timing::fold::seconds_between;
 use crate::timing::step_times::Histogram;
 
 /// How far two times of one moment may lie apart, in milliseconds: the watcher looks at the file every 20 ms.
@@ -208,7 +209,7 @@ impl Account {
 
     fn push(&mut self, open: Open, at_ms: Option<u64>) {
         let Open { began_ms, mut said, .. } = open;
-        said.clock_seconds = began_ms.zip(at_ms).map(|(from, to)| seconds_between(from, to));
+        said.clock_seconds = began_ms.zip(at_ms).and_then(|(from, to)| seconds_between(from, to));
         said.ended_at_ms = at_ms;
         // Tracing, compilation and cold caches lie in the first of each start.
         said.warmup = self.progress.epochs.is_empty()
@@ -228,7 +229,7 @@ impl Account {
             *running = at_ms;
             return;
         }
-        let by_clock = running.take().zip(at_ms).map(|(from, to)| seconds_between(from, to));
+        let by_clock = running.take().zip(at_ms).and_then(|(from, to)| seconds_between(from, to));
         let Some(seconds) = line.seconds.or(by_clock) else { return };
         if let Some(open) = &mut self.open {
             add(of_phase(&mut open.said, phase), seconds);
@@ -370,11 +371,6 @@ fn add(to: &mut Option<f64>, seconds: f64) {
 /// Takes seconds away that were added before. What sums of fractions leave of nothing is nothing.
 fn less(from: &mut Option<f64>, seconds: f64) {
     *from = from.map(|known| known - seconds).filter(|left| *left > 1e-6);
-}
-
-/// Seconds from one Unix time in milliseconds to another; a clock that was set back gives 0.
-fn seconds_between(from_ms: u64, to_ms: u64) -> f64 {
-    std::time::Duration::from_millis(to_ms.saturating_sub(from_ms)).as_secs_f64()
 }
 
 #[cfg(test)]

@@ -3,14 +3,13 @@
 use serde_json::{Map, Value};
 
 use crate::record::Scope;
+use crate::timing::event::MAX_SECONDS;
 
 /// Metrics of one line at most, and the longest name of one in bytes. Ours: a record must stay small.
 const MAX_METRICS: usize = 64;
 const MAX_NAME: usize = 64;
 /// The longest unit of a rate, in bytes.
 const MAX_UNIT: usize = 24;
-/// The longest duration that is believed, in seconds: about three years.
-const MAX_SECONDS: f64 = 1e8;
 
 /// A part of the training that is told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
