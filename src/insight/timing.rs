@@ -175,12 +175,13 @@ fn rate(
     batch_size: Option<u64>,
 ) -> Option<Rate> {
     let seconds: f64 = epochs.iter().map(|(_, seconds)| seconds).sum();
-    let stated: Option<u64> = epochs.iter().map(|(epoch, _)| epoch.samples).sum();
+    // As real numbers: of what a program states a few may be more than 64 bits hold.
+    let stated: Option<f64> = epochs.iter().map(|(epoch, _)| epoch.samples.map(real)).sum();
     let by_steps =
         || progress.steps_per_epoch.zip(batch_size).map(|(steps, batch)| steps.saturating_mul(batch));
     let of_each = |each: u64| real(each) * real(epochs.len() as u64);
-    let found = match (stated.filter(|samples| *samples > 0), samples) {
-        (Some(stated), _) => Some((real(stated), "epoch_samples")),
+    let found = match (stated.filter(|samples| *samples > 0.0), samples) {
+        (Some(stated), _) => Some((stated, "epoch_samples")),
         (None, Some(samples)) => Some((of_each(samples), "workload_samples")),
         (None, None) => by_steps().map(|each| (of_each(each), "steps")),
     };
@@ -262,6 +263,10 @@ mod tests {
         assert_eq!(of(many(None), None, Some(2)), Some((5.0, "steps")));
         assert_eq!(of(many(Some(0)), None, None), None);
         assert_eq!(of(stated(0.0), Some(7), None), None);
+        let (each, epochs) = (many(Some(u64::MAX)), 3.0);
+        let hostile: Vec<(&Epoch, f64)> = vec![(&each, 1.0); 3];
+        let found = rate(&progress(vec![]), &hostile, None, None).map(|rate| rate.value * 3.0 / epochs);
+        assert_eq!(found, Some(real(u64::MAX)));
     }
 
     #[test]

@@ -169,9 +169,9 @@ fn storage(run: &Run, nodes: &[&NodeRecord]) -> Option<String> {
 }
 
 fn watching(nodes: &[&NodeRecord]) -> Option<String> {
-    let samples: u64 = nodes.iter().map(|node| node.watcher.samples).sum();
+    let samples: u64 = nodes.iter().map(|node| node.watcher.samples).fold(0, u64::saturating_add);
     let cpu_us: u64 = nodes.iter().map(|node| node.watcher.cpu_us).fold(0, u64::saturating_add);
-    let late: u64 = nodes.iter().map(|node| node.watcher.late_ticks).sum();
+    let late: u64 = nodes.iter().map(|node| node.watcher.late_ticks).fold(0, u64::saturating_add);
     (samples > 0).then(|| {
         let late = if late > 0 { format!(", {} of them late", count(late)) } else { String::new() };
         format!("{} of CPU time for {} samples{late}", duration(real(cpu_us) / 1e6), count(samples))

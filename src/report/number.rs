@@ -3,6 +3,9 @@
 /// What stands where nothing is known.
 pub(super) const UNKNOWN: &str = "–";
 
+/// From here on digits are noise: nothing that is measured is so large, and a damaged record may hold hundreds of them.
+const HUGE: f64 = 1e15;
+
 /// A whole number for arithmetic.
 pub(super) fn real(value: u64) -> f64 {
     value as f64
@@ -23,6 +26,9 @@ pub(super) fn decimals(size: f64) -> usize {
 pub(super) fn short(value: f64) -> String {
     if !value.is_finite() {
         return UNKNOWN.to_owned();
+    }
+    if value.abs() >= HUGE {
+        return format!("{value:.2e}");
     }
     let text = format!("{value:.*}", decimals(value));
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
@@ -82,12 +88,19 @@ pub(super) fn duration(seconds: f64) -> String {
     }
     let whole = seconds.round();
     let (hours, minutes, rest) = ((whole / 3600.0).floor(), (whole / 60.0).floor() % 60.0, whole % 60.0);
+    if whole >= HUGE {
+        return format!("{} h", short(seconds / 3600.0));
+    }
     if hours >= 1.0 { format!("{hours} h {minutes:02} min") } else { format!("{minutes} min {rest:02} s") }
 }
 
 /// Seconds with the decimals of a column.
 pub(super) fn fixed(value: f64, decimals: usize) -> String {
-    if value.is_finite() { format!("{value:.decimals$}") } else { UNKNOWN.to_owned() }
+    match value.abs() {
+        size if size < HUGE => format!("{value:.decimals$}"),
+        size if size.is_finite() => format!("{value:.2e}"),
+        _ => UNKNOWN.to_owned(),
+    }
 }
 
 /// A share of 1, in percent.
@@ -128,6 +141,8 @@ mod tests {
             (-0.000_001, "0"),
             (f64::NAN, "–"),
             (9999.0, "9999"),
+            (f64::MAX, "1.80e308"),
+            (-1e300, "-1.00e300"),
         ] {
             assert_eq!(short(value), text, "{value}");
         }
@@ -141,6 +156,9 @@ mod tests {
         );
         let durations = [0.012_3, 9.1, 119.0, 245.0, 3600.0, 90_061.0, -1.0].map(duration);
         assert_eq!(durations, ["12.3 ms", "9.1 s", "119 s", "4 min 05 s", "1 h 00 min", "25 h 01 min", "–"]);
+        for text in [duration(f64::MAX), fixed(f64::MAX, 2), bytes(f64::MAX), percent(f64::MAX / 1e9)] {
+            assert!(text.len() < 16, "{text}");
+        }
         assert_eq!(probability(0.0004), "< 0.001");
         assert_eq!(instant(1_763_650_000_000), "2025-11-20 14:46:40");
         assert_eq!(instant(u64::MAX), "–");

@@ -14,7 +14,7 @@ pub(super) fn rule(case: &Case<'_>) -> Word {
     let Some(request) = case.request() else { return Ok(None) };
     let Some(asked) = request.memory_per_node_bytes() else { return Ok(None) };
     case.is_one_of_many()?;
-    let kills: u64 = case.nodes().iter().filter_map(|node| node.mem_oom_kills).sum();
+    let kills: u64 = case.nodes().iter().filter_map(|node| node.mem_oom_kills).fold(0, u64::saturating_add);
     if case.state() == JobState::OutOfMemory || kills > 0 {
         return more(case, asked, kills);
     }
