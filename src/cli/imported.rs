@@ -1,5 +1,6 @@
 //! Runs that have no directory here: what was imported of them is in the database alone.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::elements;
@@ -17,19 +18,38 @@ const NO_RECORDS: &str = "none here: the run was imported";
 
 /// Opens a database that is only read.
 pub(crate) fn open_store(path: &Path) -> Result<Store, Error> {
-    Store::open_reader(path).map_err(|error| {
-        let kind = match &error {
-            StoreError::Unreadable { source, .. }
-                if source.kind() == std::io::ErrorKind::PermissionDenied =>
-            {
-                Kind::NotPermitted
+    Store::open_reader(path).map_err(of_reading)
+}
+
+/// A database that is only read is told of in other words than one's own index.
+pub(crate) fn of_reading(error: StoreError) -> Error {
+    let (kind, hint) = match &error {
+        StoreError::Unreadable { source, .. } => match source.kind() {
+            ErrorKind::NotFound => (
+                Kind::Missing,
+                "`--store` names the file of a database; `dlrun import --store DB FILE` makes one",
+            ),
+            ErrorKind::PermissionDenied => {
+                (Kind::NotPermitted, "a node's database is for the members of its group, `dlrun`")
             }
-            StoreError::Unreadable { .. } => Kind::Missing,
-            StoreError::Busy { .. } => Kind::TryAgain,
-            _ => Kind::Data,
-        };
-        Error::new(kind, error).hinted("`dlrun import --store DB FILE` makes such a database")
-    })
+            _ => (Kind::TryAgain, "the disk of the database gives no answer"),
+        },
+        StoreError::Older { .. } => {
+            (Kind::Config, "its own dlrun or dlrund brings it up to date: start one of this version there")
+        }
+        StoreError::Newer { .. } => (Kind::Config, "read it with the dlrun that wrote it, or a later one"),
+        StoreError::Foreign { .. } => (Kind::Config, "name a file that is a database of dlrun's"),
+        StoreError::Damaged { .. } => (
+            Kind::Data,
+            "bring a copy of it back, or import into another; of your own index `dlrun list --reindex` makes a new one",
+        ),
+        StoreError::Changed { .. } => {
+            (Kind::TryAgain, "a node daemon began to write to it; nothing was delivered, so try again")
+        }
+        StoreError::Busy { .. } => (Kind::TryAgain, "try again later"),
+        _ => return error.into(),
+    };
+    Error::new(kind, error).hinted(hint)
 }
 
 /// Tells what is known of a run by the database.

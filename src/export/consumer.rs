@@ -9,6 +9,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 use super::output::OutputDir;
@@ -186,16 +187,36 @@ impl Consumer {
         let file = format!("{name}.json");
         let cursor = match dir.read(&file, MAX_CURSOR) {
             Err(error) if error.is_missing() => Cursor::begin(&dir.path().join(file))?,
+            Err(PrivateError::TooLarge { .. }) => {
+                let source = serde_json::Error::custom(format!("it is larger than {MAX_CURSOR} bytes"));
+                return Err(ConsumerError::Damaged { path: dir.path().join(file), source });
+            }
             other => parse(&dir.path().join(file), &other?)?,
         };
         Ok(Self { dir, name: name.to_owned(), cursor, _lock: lock })
     }
 
-    /// Forgets how far it came: all rows come again.
+    /// Takes a consumer's turn and forgets how far it came: all rows come again. A cursor that is damaged is no obstacle.
     ///
     /// # Errors
-    /// [`ConsumerError::Private`].
-    pub fn restart(&mut self) -> Result<(), ConsumerError> {
+    /// [`ConsumerError::Name`], [`ConsumerError::Busy`], [`ConsumerError::Private`], [`ConsumerError::Newer`].
+    pub fn open_anew(dir: &Path, name: &str) -> Result<Self, ConsumerError> {
+        let mut consumer = match Self::open(dir, name) {
+            // What cannot be read keeps nothing that could be lost.
+            Err(ConsumerError::Damaged { .. } | ConsumerError::Private(_)) => {
+                let dir = PrivateDir::create(dir)?;
+                let lock = lock(&dir, name)?;
+                let cursor = Cursor::begin(dir.path())?;
+                Self { dir, name: name.to_owned(), cursor, _lock: lock }
+            }
+            other => other?,
+        };
+        consumer.restart()?;
+        Ok(consumer)
+    }
+
+    /// Forgets how far it came: all rows come again.
+    fn restart(&mut self) -> Result<(), ConsumerError> {
         let id = std::mem::take(&mut self.cursor.id);
         self.cursor = Cursor { id, ..Cursor::begin(self.dir.path())? };
         self.save()
@@ -387,7 +408,13 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Cursor, ConsumerError> {
     if format > FORMAT {
         return Err(ConsumerError::Newer { path: path.to_owned(), format, known: FORMAT });
     }
-    serde_json::from_slice(bytes).map_err(damaged)
+    let cursor: Cursor = serde_json::from_slice(bytes).map_err(damaged)?;
+    // They are taken relative to the consumer's directory, and stay in it.
+    let leaves = |pending: &Pending| pending.file.contains('/') || pending.temporary.contains('/');
+    if cursor.pending.as_ref().is_some_and(leaves) {
+        return Err(damaged(serde_json::Error::custom("the file on its way has a `/` in its name")));
+    }
+    Ok(cursor)
 }
 
 /// It is part of file names: letters, digits and `._-`, and no dot or dash first.

@@ -375,8 +375,24 @@ fn what_a_cursor_does_not_fit_is_refused_and_begun_anew_where_asked() {
     assert!(site.since_last("site", &more).code(78).stderr.contains("has only"));
     fs::write(site.cursor("site"), "{").expect("written");
     assert!(site.since_last("site", &more).code(78).stderr.contains("damaged"));
+    fs::write(site.cursor("site"), " ".repeat(100_000)).expect("written");
+    assert!(site.since_last("site", &more).code(78).stderr.contains("larger than"));
+    // What is told to help does help.
+    site.delivers("site", &[&more[..], &["--restart"]].concat());
+    assert_eq!(site.take().len(), 1);
+    let mut cursor: Value =
+        serde_json::from_slice(&fs::read(site.cursor("site")).expect("read")).expect("JSON");
+    let precious = site.env.write("precious", "precious");
+    cursor["pending"] = serde_json::json!({
+        "table": "runs", "upto": 9, "dir": site.out, "dir_inode": site.out.metadata().expect("there").ino(),
+        "file": "../taken", "temporary": "../precious", "bytes": 8,
+    });
+    fs::write(site.cursor("site"), cursor.to_string()).expect("written");
+    assert!(site.since_last("site", &more).code(78).stderr.contains("damaged"));
+    assert!(precious.exists());
     fs::write(site.cursor("site"), "{\"format\":2}").expect("written");
     assert!(site.since_last("site", &more).code(78).stderr.contains("format 2"));
+    assert_eq!(site.since_last("site", &[&more[..], &["--restart"]].concat()).exit_code(), Some(78));
     for name in ["../x", ".x", "a/b", "", "-x", "a\nb", &"x".repeat(65)] {
         let refused = site.since_last(name, &more);
         assert_eq!(refused.exit_code(), Some(64), "{name:?}: {}", refused.stderr);
@@ -418,10 +434,12 @@ fn a_database_of_another_version_is_refused_untouched() {
         fs::write(&site.db, &bytes).expect("written");
         let refused = site.export(&[]).code(78);
         assert!(refused.stderr.contains(said), "{}", refused.stderr);
+        let _ = site.env.dlrun(["show", "--store"]).arg(&site.db).run().code(78).warns(said);
         assert_eq!(fs::read(&site.db).expect("read"), bytes);
     }
     fs::write(&site.db, "no database, and longer than its header would be: ".repeat(9)).expect("written");
-    assert_ne!(site.export(&[]).exit_code(), Some(0));
+    assert!(site.export(&[]).code(65).stderr.contains("bring a copy of it back"));
+    let _ = site.env.dlrun(["list", "--store"]).arg(&site.db).run().code(65);
     fs::remove_file(&site.db).expect("removed");
     assert_eq!(site.export(&[]).exit_code(), Some(66));
     assert!(!site.db.exists());

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cli::args::{Export, Format};
 use crate::cli::error::{Error, Kind};
+use crate::cli::imported::{of_reading, open_store};
 use crate::cli::output::Output;
 use crate::cli::session::Session;
 use crate::cli::track::Tracker;
@@ -72,10 +73,12 @@ fn check(session: &Session, args: &Export) -> Result<(), Error> {
 
 /// The consumer's turn, with what was on its way to him settled.
 fn turn(session: &Session, args: &Export, name: &str) -> Result<Consumer, Error> {
-    let mut consumer = Consumer::open(&session.state()?.path().join("exports"), name)?;
+    let cursors = session.state()?.path().join("exports");
     if args.restart {
-        consumer.restart()?;
-    } else if let Some(path) = consumer.recover()? {
+        return Ok(Consumer::open_anew(&cursors, name)?);
+    }
+    let mut consumer = Consumer::open(&cursors, name)?;
+    if let Some(path) = consumer.recover()? {
         session.output.note(&format!("delivered `{}`, which an export before had written", path.display()));
     }
     Ok(consumer)
@@ -98,7 +101,7 @@ impl Source {
         let (since_ms, until_ms) = (time(&args.since).map_err(usage)?, time(&args.until).map_err(usage)?);
         let (store, runs) = match &args.store {
             Some(path) => {
-                let store = Store::open_reader(path).map_err(of_reading)?;
+                let store = open_store(path)?;
                 let runs = args.run.iter().map(|text| find(&store, text)).collect::<Result<_, _>>()?;
                 (store, runs)
             }
@@ -237,7 +240,8 @@ fn since_last(
         let delivery = consumer.begin(dir, table, upto, args.format.extension())?;
         let to = delivery.content.try_clone().map_err(|error| unwritten(dir.path(), &error))?;
         let rows = write_all(args.format, &source.store, &[selection], to)
-            .map_err(|failure| failure.at(dir.path()))?;
+            .map_err(|failure| failure.at(dir.path()))
+            .map_err(|error| error.hinted("nothing was delivered; the next export goes on from there"))?;
         if rows == 0 {
             drop(delivery);
             consumer.pass(table, upto)?;
@@ -354,31 +358,13 @@ fn unwritten(path: &Path, error: &io::Error) -> Error {
         io::ErrorKind::PermissionDenied => Kind::NotPermitted,
         _ => Kind::CannotWrite,
     };
-    Error::new(kind, format!("cannot write `{}`: {error}", path.display()))
-}
-
-/// A database that is only read is told of in other words than one's own index.
-fn of_reading(error: StoreError) -> Error {
-    let (kind, hint) = match &error {
-        StoreError::Unreadable { source, .. } => match source.kind() {
-            io::ErrorKind::NotFound => (Kind::Missing, "`--store` names the file of a database"),
-            io::ErrorKind::PermissionDenied => {
-                (Kind::NotPermitted, "a node's database is for the members of its group, `dlrun`")
-            }
-            _ => (Kind::TryAgain, "the disk of the database gives no answer"),
-        },
-        StoreError::Older { .. } => {
-            (Kind::Config, "its own dlrun or dlrund brings it up to date: start one of this version there")
+    let failed = Error::new(kind, format!("cannot write `{}`: {error}", path.display()));
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            failed.hinted("make room, or name another place; what was there is as it was")
         }
-        StoreError::Newer { .. } => (Kind::Config, "export it with the dlrun that wrote it, or a later one"),
-        StoreError::Foreign { .. } => (Kind::Config, "name a database of dlrun's"),
-        StoreError::Changed { .. } => {
-            (Kind::TryAgain, "a node daemon began to write to it; nothing was delivered, so try again")
-        }
-        StoreError::Busy { .. } => (Kind::TryAgain, "try again later"),
-        _ => return error.into(),
-    };
-    Error::new(kind, error).hinted(hint)
+        _ => failed,
+    }
 }
 
 impl From<ConsumerError> for Error {
