@@ -361,6 +361,29 @@ fn a_wrong_line_has_its_place_and_nothing_of_its_file_is_taken_in() {
 }
 
 #[test]
+fn what_is_no_such_file_is_told_with_the_next_step() {
+    let env = TestEnv::new();
+    for (head, hint) in [
+        (&b"\x1f\x8b\x08\x00\x00"[..], "gzip -dc"),
+        (b"\x28\xb5\x2f\xfd\x04", "zstd -dc"),
+        (b"\xfd7zXZ\x00\xff", "xz -dc"),
+        (b"PAR1\x15\x04\xff", "--format jsonl"),
+    ] {
+        let file = env.root().join("packed");
+        fs::write(&file, head).expect("written");
+        let _ = env.dlrun(["import"]).arg(&file).run().code(65).warns(hint);
+    }
+    // An editor put a mark before the first line.
+    let marked = format!("\u{feff}{}", lines(&whole("a")));
+    let _ = env.dlrun(["import"]).arg(env.write("marked.jsonl", marked)).run().code(0).says("23 new");
+    // What no database counts to would come as newer with each import.
+    let mut row = whole("a")[0].clone();
+    row["seq"] = u64::MAX.into();
+    let file = env.write("far.jsonl", lines(&[row]));
+    let _ = env.dlrun(["import"]).arg(&file).run().code(65).warns("no number of a change");
+}
+
+#[test]
 fn of_several_files_a_wrong_one_hides_no_other() {
     let env = TestEnv::new();
     let good = env.write("good.jsonl", lines(&whole("a")));
@@ -407,6 +430,18 @@ fn a_dry_run_changes_nothing() {
     let _ =
         env.dlrun(["import", "--dry-run", "--store"]).arg(&database).arg(&file).run().code(0).says("23 new");
     assert!(!database.exists());
+    fs::write(&database, "").expect("written");
+    let _ =
+        env.dlrun(["import", "--dry-run", "--store"]).arg(&database).arg(&file).run().code(0).says("23 new");
+    assert_eq!(database.metadata().expect("there").len(), 0);
+    // One of an older dlrun: the header keeps `user_version` at offset 60.
+    let older = env.root().join("older.db");
+    let _ = env.dlrun(["import", "--store"]).arg(&older).arg(&file).run().code(0);
+    let mut bytes = fs::read(&older).expect("read");
+    bytes[60..64].copy_from_slice(&4_u32.to_be_bytes());
+    fs::write(&older, &bytes).expect("written");
+    let _ = env.dlrun(["import", "--dry-run", "--store"]).arg(&older).arg(&file).run().code(78);
+    assert_eq!(fs::read(&older).expect("read"), bytes);
     let _ = env.dlrun(["import"]).arg(env.write("one.jsonl", lines(&whole("a")[..1]))).run().code(0);
     let before = (content(&index(&env)), copies(&env));
     let _ = env.dlrun(["import", "--dry-run"]).arg(&file).run().code(0).says("22 new, 1 known");

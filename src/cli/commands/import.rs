@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cli::args::Import;
 use crate::cli::error::{Error, Kind};
+use crate::cli::imported::open_store;
 use crate::cli::incoming::{Counts, Problem, Stop, take_lines};
 use crate::cli::progress::Display;
 use crate::cli::session::Session;
@@ -73,8 +74,16 @@ impl<'a> Target<'a> {
             tracker.discover()?;
             return Ok(Self::Own(Box::new(tracker)));
         };
-        let is_there = path.symlink_metadata().is_ok();
-        let store = if args.dry_run && !is_there { Store::in_memory() } else { Store::open(path) };
+        // One that is empty or older would be written to, if only to bring it up to date.
+        let is_empty = path.symlink_metadata().is_ok_and(|about| about.is_file() && about.len() == 0);
+        let is_new = is_empty || path.symlink_metadata().is_err();
+        if args.dry_run && !is_new {
+            open_store(path).map_err(|error| match error.kind {
+                Kind::Config => error.hinted("without `--dry-run` an older one is brought up to date"),
+                _ => error,
+            })?;
+        }
+        let store = if args.dry_run && is_new { Store::in_memory() } else { Store::open(path) };
         let store = store.map_err(|error| of_database(error, path))?;
         if store.is_of_a_node().map_err(|error| of_database(error, path))? {
             let message =

@@ -100,8 +100,11 @@ impl Incoming {
     /// # Errors
     /// What is wrong with it.
     pub fn read(line: &[u8]) -> Result<Self, LineFault> {
-        let text = std::str::from_utf8(line)
-            .map_err(|error| fault(error.valid_up_to() + 1, "this byte is no UTF-8".to_owned(), None))?;
+        let text = std::str::from_utf8(line).map_err(|error| {
+            fault(error.valid_up_to() + 1, "this byte is no UTF-8".to_owned(), packed(line))
+        })?;
+        // Windows puts a mark before the first line.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         // By position the columns of a row could be told by a list too.
         if !text.trim_start().starts_with('{') && !text.trim().is_empty() {
             let hint = "`dlrun export --format jsonl` writes such rows";
@@ -146,6 +149,16 @@ impl Incoming {
             Row::Sample(..) => Table::Samples,
         }
     }
+}
+
+/// The next step with a file that is no text.
+fn packed(line: &[u8]) -> Option<&'static str> {
+    Some(match line {
+        [0x1f, 0x8b, ..] => "it is compressed: `gzip -dc FILE | dlrun import -`",
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "it is compressed: `zstd -dc FILE | dlrun import -`",
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => "it is compressed: `xz -dc FILE | dlrun import -`",
+        _ => "`dlrun export --format jsonl` writes such rows",
+    })
 }
 
 fn fault(column: usize, message: String, hint: Option<&str>) -> LineFault {

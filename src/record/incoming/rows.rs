@@ -59,13 +59,22 @@ fn text_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, 
 /// A duration, a rate or an amount.
 fn amount<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
     let value = f64::deserialize(source)?;
-    if value < 0.0 { Err(D::Error::custom(format!("{value} is negative"))) } else { Ok(value) }
+    if value < 0.0 { Err(D::Error::custom(format!("{value:?} is negative"))) } else { Ok(value) }
 }
 
 fn amount_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Option<f64>, D::Error> {
     #[derive(Deserialize)]
     struct Amount(#[serde(deserialize_with = "amount")] f64);
     Ok(Option::<Amount>::deserialize(source)?.map(|amount| amount.0))
+}
+
+/// A database holds no larger number, and the same row must be the same version again.
+fn change<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
+    let seq = u64::deserialize(source)?;
+    if seq > i64::MAX.unsigned_abs() {
+        return Err(D::Error::custom(format!("{seq} is no number of a change: they end at {}", i64::MAX)));
+    }
+    Ok(seq)
 }
 
 fn exit_of(code: Option<i32>, signal: Option<i32>) -> Option<ExitStatus> {
@@ -79,6 +88,7 @@ macro_rules! measured {
         pub(super) struct $name {
             #[serde(deserialize_with = "key")]
             store: String,
+            #[serde(deserialize_with = "change")]
             seq: u64,
             run_id: RunId,
             element: u32,
@@ -108,6 +118,7 @@ macro_rules! measured {
 pub(super) struct RunRow {
     #[serde(deserialize_with = "key")]
     store: String,
+    #[serde(deserialize_with = "change")]
     seq: u64,
     run_id: RunId,
     #[serde(deserialize_with = "name")]

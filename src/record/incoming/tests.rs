@@ -139,7 +139,7 @@ fn a_fault_has_its_place_in_the_line() {
         (b"{\"kind\":\"run\xff", 13, "UTF-8"),
         (b"[\"run\", 1]", 1, "a row is a JSON object"),
         (b"{\"kind\":1}", 9, "expected a string"),
-        (b"\xef\xbb\xbf{}", 1, "a row is a JSON object"),
+        (b"\xef\xbb\xbf{}", 2, "missing field `kind`"),
         (b"run_id,name,user", 1, "a row is a JSON object"),
         (b"{}{}", 2, "missing field `kind`"),
     ] {
