@@ -199,6 +199,11 @@ fn cannot(path: &Path, why: impl std::fmt::Display) -> Error {
     Error::new(Kind::CannotWrite, format!("cannot write `{}`: {why}", path.display()))
 }
 
+fn denied(path: &Path, error: &io::Error) -> Error {
+    let error = Error::new(Kind::NotPermitted, format!("cannot write `{}`: {error}", path.display()));
+    error.hinted("nothing was changed; name a file elsewhere with `--output`")
+}
+
 /// Only a regular file is replaced: not what a link leads to, no device, no directory. Returns its rights, if it is there.
 fn may_write(path: &Path) -> Result<Option<Permissions>, Error> {
     match fs::symlink_metadata(path) {
@@ -206,6 +211,7 @@ fn may_write(path: &Path) -> Result<Option<Permissions>, Error> {
         Ok(_) => Err(cannot(path, "it is there and no regular file")
             .hinted("name another file; `--output -` writes to standard output")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(denied(path, &error)),
         Err(error) => Err(cannot(path, error)),
     }
 }
@@ -229,6 +235,7 @@ fn write_over(path: &Path, bytes: &[u8]) -> Result<(), Error> {
                 failed.hinted("nothing was changed; make room, or name a file elsewhere with `--output`")
             }
             io::ErrorKind::NotFound => failed.hinted("make the directory first"),
+            io::ErrorKind::PermissionDenied => denied(path, &error),
             _ => failed.hinted("nothing was changed; name a file elsewhere with `--output`"),
         }
     })

@@ -1,6 +1,6 @@
 //! `dlrun timings`: what would be recognised in a saved output, by whom and from which lines.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -64,7 +64,12 @@ fn pattern(args: &Timings) -> Result<Option<TimingPattern>, Error> {
 
 fn open(path: &Path, shown: &str) -> Result<std::fs::File, Error> {
     let failed = |why: String| Error::new(Kind::Missing, format!("cannot read `{shown}`: {why}"));
-    let file = source::open(path).map_err(|error| failed(error.to_string()))?;
+    let file = source::open(path).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => {
+            Error::new(Kind::NotPermitted, format!("cannot read `{shown}`: {error}"))
+        }
+        _ => failed(error.to_string()),
+    })?;
     if file.metadata().is_ok_and(|facts| facts.is_dir()) {
         return Err(failed("it is a directory".to_owned()).hinted("name the file that holds the output"));
     }
