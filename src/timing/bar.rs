@@ -133,7 +133,11 @@ fn ruled(text: &str) -> Option<Bar<'_>> {
         if bar.take_rate(word) {
             continue;
         }
-        bar.elapsed = Some(short_time(elapsed)?);
+        // A shorter time leaves the end of the line painted before it: `10.8s.2ss`, `10.8s0.1s`.
+        let Some(seconds) = short_time(elapsed).or_else(|| painted_over(word)) else {
+            if bar.elapsed.is_some() { break } else { return None }
+        };
+        bar.elapsed = Some(seconds);
         bar.remaining = short_time(remaining);
     }
     of.map(|_| bar)
@@ -143,6 +147,11 @@ fn ruled(text: &str) -> Option<Bar<'_>> {
 fn short_time(text: &str) -> Option<f64> {
     let (seconds, rest) = scan::duration(text).or_else(|| scan::clock(text))?;
     rest.is_empty().then_some(seconds)
+}
+
+/// Seconds of `10.8s` in `10.8s.2ss`.
+fn painted_over(text: &str) -> Option<f64> {
+    scan::number(text).filter(|(_, rest)| rest.starts_with('s')).map(|(seconds, _)| seconds)
 }
 
 /// The last bar of a text that has several, with what stands right before it: where carriage returns got lost, the

@@ -11,9 +11,11 @@
 //! tells a beginning, a step, an end with its time, or figures. A time needs a unit, and must not be called anything
 //! but the epoch's: data loading, validation, time to go, time per step are others.
 
+use super::bar::{self, Bar};
 use super::event::{Event, Facts, Line, Rate, Recogniser, Weight};
 use super::scan::{self, Numbers};
 use super::step_line;
+use super::tqdm::{self, Subject};
 
 /// How far in a line, in bytes, the word may begin.
 const MAX_PREFIX: usize = 160;
@@ -161,6 +163,7 @@ impl Recogniser for EpochLine {
             "oss",
             "Loss",
             "tep ",
+            "tep/sec",
             "ter",
             "raining",
             "hroughput",
@@ -174,6 +177,7 @@ impl Recogniser for EpochLine {
             "Acc",
             "pisode",
             "rror:",
+            "%|",
             "took",
             "Time",
             "atch",
@@ -254,6 +258,15 @@ impl EpochLine {
             (self.known, self.zero) = (true, self.zero || zero);
             return Some(self.settle(event));
         }
+        if let Some(bar) = bar::read(text) {
+            return self.read_bar(&bar);
+        }
+        if let Some(event) = leading(text).or_else(|| counted_off(text)) {
+            return Some(self.settle(event));
+        }
+        if let Some(epochs) = planned(text) {
+            return Some(Event::Announce { epochs: Some(epochs), steps: None });
+        }
         // The tutorial on transfer learning of PyTorch draws ten dashes below the number of its last epoch.
         if let Some((epoch, last)) = headed
             && text.trim() == "----------"
@@ -267,7 +280,7 @@ impl EpochLine {
         {
             return Some(event);
         }
-        if let Some(event) = step_line::total(text) {
+        if let Some(event) = step_line::total(text, self.known) {
             return if matches!(event, Event::RunEnd { .. }) {
                 Some(event)
             } else {
@@ -286,11 +299,32 @@ impl EpochLine {
             return Some(event);
         }
         match step_line::figures(text)? {
-            Event::Figures { facts } if facts.throughput.is_some() => Some(Event::Figures { facts }),
+            // Servers of models print the same about their requests.
+            Event::Figures { facts } if facts.throughput.is_some() && !scan::holds(text, "request") => {
+                Some(Event::Figures { facts })
+            }
             Event::Validation { facts } if self.open.is_some() => self.close(facts),
             _ if !self.known => None,
             event => Some(event),
         }
+    }
+
+    /// A bar without a number, below the line of its epoch.
+    fn read_bar<'a>(&mut self, bar: &Bar<'a>) -> Option<Event<'a>> {
+        let epoch = self.open.filter(|_| tqdm::subject(bar.label) == Subject::Training)?;
+        let mut facts = bar.facts();
+        bar::postfix(bar.label, &mut facts);
+        if bar.step == 0 {
+            return None;
+        }
+        Some(match bar.of.filter(|_| bar.is_full()) {
+            Some(of) => {
+                self.open = None;
+                let step = Some((bar.step, of));
+                Event::EpochEnd { epoch, epochs: None, seconds: bar.elapsed, step, facts }
+            }
+            None => Event::Step { epoch, epochs: None, step: bar.step, of: bar.of, facts },
+        })
     }
 
     /// Ends the open epoch, if there is one.
@@ -364,6 +398,31 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
         return Some(Event::EpochEnd { epoch, epochs, seconds, step: None, facts });
     }
     (!facts.metrics.is_empty()).then_some(Event::Mention { epoch, epochs, facts })
+}
+
+/// How many epochs a line says that there will be: `starting training for 30 epochs...`.
+pub(super) fn planned(text: &str) -> Option<u64> {
+    let (before, rest) = text.split_once(" for ")?;
+    let (epochs, rest) = scan::unsigned(rest)?;
+    let begins = begins_with_any(before.trim_start(), &["start", "train", "begin"]);
+    (begins && before.len() < 40 && rest.starts_with(" epochs")).then_some(epochs)
+}
+
+/// `[01/150] | Epoch Time: 0m 57s - Train Loss: 0.6487`: the epoch stands before the word.
+fn leading(text: &str) -> Option<Event<'_>> {
+    let (epoch, epochs, rest) = scan::counted(text.trim_start().strip_prefix('[')?)?;
+    let rest = rest.strip_prefix(']').filter(|rest| epochs.is_some() && scan::holds(rest, "epoch"))?;
+    let Rest { step: None, named_seconds, facts, .. } = figures(rest) else { return None };
+    let told = facts.metrics.iter().any(|(name, _)| step_line::is_measure(name));
+    told.then_some(Event::EpochEnd { epoch, epochs, seconds: named_seconds, step: None, facts })
+}
+
+/// `Finish 92 epoch(es)`: the number stands before the word.
+fn counted_off(text: &str) -> Option<Event<'_>> {
+    let text = text.trim();
+    let rest = text.strip_prefix("Finish")?.trim_start_matches("ed").trim_start();
+    let (epoch, rest) = scan::unsigned(rest)?;
+    (rest.starts_with(" epoch") && rest.len() < 20).then(|| ended(epoch, None, None, Facts::default()))
 }
 
 /// True for names of losses and metrics of an evaluation, which comes when the epoch is over.

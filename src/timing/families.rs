@@ -43,7 +43,7 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(PyTorch::default()),
         Box::new(Lightning::default()),
         Box::new(HfTrainer::default()),
-        Box::new(Timm),
+        Box::new(Timm::default()),
         Box::new(Detectron2::default()),
         Box::new(OpenMm),
         Box::new(Yolo::default()),

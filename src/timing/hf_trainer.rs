@@ -43,6 +43,8 @@ pub(super) struct HfTrainer {
     held: Option<Held>,
     /// True where the training is over: what follows is an evaluation.
     over: bool,
+    /// Seconds of the training that is over.
+    runtime: Option<f64>,
     /// True in the table of a training's figures.
     table: bool,
 }
@@ -161,7 +163,7 @@ impl HfTrainer {
         }
         let done = self.read_epoch(epoch, evaluated || whole.is_some(), say);
         if whole.is_some() {
-            self.over = true;
+            (self.over, self.runtime) = (true, whole);
             say(Event::RunEnd { seconds: whole, facts });
         } else if epoch > as_number(done) || done == 0 {
             say(Event::Within { epoch: done + 1, epochs: None, facts });
@@ -213,7 +215,8 @@ impl HfTrainer {
         let Some(of) = bar.of.filter(|of| self.steps.is_none_or(|steps| *of >= steps)) else { return };
         if self.over || !self.known && bar.is_full() {
             // It is drawn once more behind the figures of the whole; before them a full one was of the preparation.
-            if self.over && self.steps == Some(of) {
+            let whole = self.runtime.zip(bar.elapsed).is_some_and(|(run, bar)| (run - bar).abs() <= 2.0);
+            if self.over && (self.steps == Some(of) || self.steps.is_none() && whole) {
                 say(Event::RunStep {
                     epoch: None,
                     epochs: None,

@@ -90,11 +90,25 @@ impl Lines {
 /// The text of a line: what is not UTF-8 replaced, escape sequences and control characters other than tabs removed.
 pub(super) fn plain(line: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(line);
+    // The system's logger and collectors of clouds write CR as `#015` and ESC as `#033`.
+    if text.contains("#015") || text.contains("#033[") {
+        return Cow::Owned(without_escapes(&last_painted(&text).replace("#033", "\u{1b}")));
+    }
     if text.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
         Cow::Owned(without_escapes(&text))
     } else {
         text
     }
+}
+
+/// What was painted last in a line whose carriage returns are written `#015`, behind the mark of its process.
+fn last_painted(text: &str) -> String {
+    let mut states = text.split("#015");
+    let first = states.next().unwrap_or_default();
+    let marked = first.ends_with("<stdout>:") || first.ends_with("<stderr>:");
+    let mark = if marked { first } else { "" };
+    let last = states.filter(|state| !state.trim().is_empty()).last();
+    format!("{mark}{}", last.unwrap_or(if marked { "" } else { first }))
 }
 
 /// Removes escape sequences as ECMA-48 (5th edition, 5.3 to 5.6) forms them, and other control characters.

@@ -82,7 +82,11 @@ fn read_counted(text: &str) -> Option<Event<'_>> {
     let rest = rest.trim_start().strip_prefix(']')?;
     if mode != "train" {
         // Some iterations of an evaluation, or its figures.
-        let facts = Facts { step_seconds: None, ..figures(rest) };
+        // MMCV: `Epoch(val) [8][1730]`.
+        let rest =
+            rest.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(rest, |(_, rest)| rest);
+        let facts = if rest.contains(", ") { listed(rest) } else { figures(rest) };
+        let facts = Facts { step_seconds: None, ..facts };
         return matches!(mode, "val" | "test").then_some(Event::Validation { facts });
     }
     if !by_epoch {
@@ -103,6 +107,21 @@ fn read_counted(text: &str) -> Option<Event<'_>> {
 /// The figures of a line of training; `None` where there are none.
 fn keyed_figures(text: &str) -> Option<Facts<'_>> {
     Some(figures(text)).filter(|facts| !facts.is_empty())
+}
+
+/// `top1 acc: 0.0661, top5 acc: 0.1539` of MMCV's loggers: names may be of several words.
+fn listed(text: &str) -> Facts<'_> {
+    let mut facts = Facts::default();
+    for (name, value) in text.split(", ").filter_map(|pair| pair.trim().split_once(": ")) {
+        if let Some(value) = keyed::number(value.trim())
+            && !NOT_METRICS.contains(&name)
+            && name != "time"
+            && let Some(name) = scan::metric_name(name)
+        {
+            facts.metrics.push((name, value));
+        }
+    }
+    facts
 }
 
 fn figures(text: &str) -> Facts<'_> {

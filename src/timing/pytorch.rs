@@ -13,6 +13,7 @@
 //! The forms are those of `mnist/main.py` and `imagenet/main.py` of pytorch/examples and of `references/detection` of
 //! torchvision 0.15. Only the last prints how long an epoch took. A value in parentheses is the mean so far.
 
+use super::epoch_line;
 use super::event::{Event, Facts, Line, Rate, Recogniser};
 use super::scan::{self, Numbers};
 
@@ -32,6 +33,8 @@ pub(super) struct PyTorch {
     from_zero: bool,
     /// True for the example whose epochs begin with 1.
     from_one: bool,
+    /// True once a step was read: what scripts of any kind print as well is then of this training.
+    stepped: bool,
 }
 
 impl Recogniser for PyTorch {
@@ -40,7 +43,7 @@ impl Recogniser for PyTorch {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &["Epoch: ", "Test", "* Acc@", "* Prec@", "Training time ", "Acc@1 "]
+        &["Epoch: ", "Test", "* Acc@", "* Prec@", "Training time ", "Acc@1 ", " epochs", "hroughput"]
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
@@ -63,21 +66,32 @@ impl PyTorch {
             b'=' => return summary(text),
             _ => {}
         }
-        if let Some((before, rest)) = text.split_once("Training time ") {
+        if let Some((before, rest)) = text.split_once("Training time ").filter(|_| self.stepped) {
             let seconds = super::bar::clock(rest).filter(|(_, rest)| rest.is_empty())?.0;
             let plain = before.is_empty() || before.ends_with("] ");
             return plain.then_some(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
         }
-        let head = text.get(..MAX_PREFIX).unwrap_or(text);
-        let (before, _) = head.split_once("Epoch: ")?;
+        let head = text.get(..text.floor_char_boundary(MAX_PREFIX)).unwrap_or(text);
+        let Some((before, _)) = head.split_once("Epoch: ") else { return self.said(text) };
         let after = &text[before.len() + "Epoch: ".len()..];
         if before.ends_with("Train ") {
-            self.from_one = true;
+            (self.from_one, self.stepped) = (true, true);
             return samples(after);
         }
         let plain = before.is_empty() || before.ends_with([' ', '\t', ']']);
         let tested = before.contains("Test") || before.contains("Val");
         if plain && !tested { self.steps(after.strip_prefix('[')?) } else { None }
+    }
+
+    /// What lines without the word say: how many epochs there will be, or a rate.
+    fn said<'a>(&self, text: &'a str) -> Option<Event<'a>> {
+        if let Some(epochs) = epoch_line::planned(text) {
+            return Some(Event::Announce { epochs: Some(epochs), steps: None });
+        }
+        let rate = text.split_once("hroughput").filter(|_| self.stepped)?.1;
+        let (value, rest) = scan::number(rate.trim_start_matches([' ', ':', '=']))?;
+        let throughput = Rate::of_run(value, scan::rate_unit(rest)?.0);
+        Some(Event::Figures { facts: Facts { throughput, ..Facts::default() } })
     }
 
     /// What follows `Epoch: [`.
@@ -98,6 +112,7 @@ impl PyTorch {
             return None;
         }
         let facts = columns(rest.trim_start().strip_prefix(']')?);
+        self.stepped = true;
         self.from_zero |= step == 0;
         let done = step >= of || self.from_zero && step + 1 >= of;
         Some(step_or_end(epoch, epochs, (step, of), done, facts))
@@ -164,17 +179,8 @@ fn columns(text: &str) -> Facts<'_> {
 /// `Test set: Average loss: 0.0458, Accuracy: 9840/10000 (98%)` or `Test: [  0/79]`.
 fn validation(text: &str) -> Option<Event<'_>> {
     let mut facts = Facts::default();
-    if let Some(rest) = text.strip_prefix("Test set:") {
-        if let Some((_, rest)) = rest.split_once("Average loss: ")
-            && let Some((loss, _)) = scan::number(rest)
-        {
-            facts.metrics.push(("test_loss".into(), loss));
-        }
-        if let Some((_, rest)) = rest.split_once('(')
-            && let Some((percent, "%)")) = scan::number(rest)
-        {
-            facts.metrics.push(("test_accuracy_percent".into(), percent));
-        }
+    if let Some(tested) = tested(text) {
+        facts = tested;
     } else {
         let rest = text.strip_prefix("Test:")?.trim_start();
         let rest = rest.strip_prefix("EMA ").unwrap_or(rest);
@@ -186,6 +192,23 @@ fn validation(text: &str) -> Option<Event<'_>> {
         }
     }
     Some(Event::Validation { facts })
+}
+
+/// `Test set: Average loss: 0.0458, Accuracy: 9840/10000 (98%)`, which scripts with a bar of their own print as well.
+pub(super) fn tested(text: &str) -> Option<Facts<'_>> {
+    let rest = text.trim().strip_prefix("Test set:")?;
+    let mut facts = Facts::default();
+    if let Some((_, rest)) = rest.split_once("Average loss: ")
+        && let Some((loss, _)) = scan::number(rest)
+    {
+        facts.metrics.push(("test_loss".into(), loss));
+    }
+    if let Some((_, rest)) = rest.split_once('(')
+        && let Some((percent, "%)")) = scan::number(rest)
+    {
+        facts.metrics.push(("test_accuracy_percent".into(), percent));
+    }
+    Some(facts)
 }
 
 /// `====> Epoch: 1 Average loss: 164.17` and `====> Test set loss: 127.4` of examples/vae.

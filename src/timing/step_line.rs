@@ -11,7 +11,8 @@
 
 use super::bar;
 use super::epoch_line::{self, Rest};
-use super::event::{Event, Facts};
+use super::event::{Event, Facts, Rate};
+use super::pytorch;
 use super::scan;
 
 /// How far in a line, in bytes, a word of steps may begin.
@@ -133,7 +134,9 @@ pub(super) fn trailing(text: &str) -> Option<Event<'_>> {
 }
 
 /// Reads what says that a training is over, and how long it took.
-pub(super) fn total(text: &str) -> Option<Event<'_>> {
+///
+/// `known`: whether the output is of a training; until then a total that does not name one may be of anything.
+pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
     let bare = text.trim_matches(|c: char| matches!(c, '-' | '=' | '*' | ' ' | '#'));
     // `--- 12.3 seconds ---`, the very words of many scripts.
     if bare.len() + 6 <= text.trim().len()
@@ -155,9 +158,16 @@ pub(super) fn total(text: &str) -> Option<Event<'_>> {
     if seconds.is_none() && rest.trim().len() > 40 {
         return None;
     }
-    // Without a time the line may say something else about the training.
+    // Without a time the line may say something else about the training; a total of an output that was of no training yet
+    // is not that of one.
+    let named =
+        !text[phrase.0..phrase.1].to_ascii_lowercase().starts_with("total") || scan::holds(text, "train");
     let facts = Facts::default();
-    Some(if seconds.is_some() { Event::RunEnd { seconds, facts } } else { Event::Validation { facts } })
+    Some(if seconds.is_some() && (known || named) {
+        Event::RunEnd { seconds, facts }
+    } else {
+        Event::Validation { facts }
+    })
 }
 
 /// The first time of a text, which only a unit or the form of a clock makes one.
@@ -180,6 +190,16 @@ pub(super) fn first_time(text: &str) -> Option<f64> {
 /// Reads a line of figures of the epoch before: `train Loss: 0.5 Acc: 0.7`, `Val. Loss: 0.4 | Val. Acc: 81%`.
 pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     let text = text.trim();
+    if let Some(facts) = pytorch::tested(text) {
+        return Some(Event::Validation { facts });
+    }
+    // Sessions of TensorFlow 1 say it of the loop that prints the steps.
+    if let Some((_, rate)) = text.split_once("global_step/sec: ")
+        && let Some((value, "")) = scan::number(rate)
+    {
+        let facts = Facts { throughput: Rate::of_run(value, "steps/s"), ..Facts::default() };
+        return Some(Event::Figures { facts });
+    }
     let word = &text[..text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len())];
     let is = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
     let (trained, evaluated) = (is(&TRAINED), is(&EVALUATED));
@@ -307,10 +327,12 @@ mod tests {
             ("--- 12.25 seconds ---", 12.25),
             ("Finished training, took 90 sec.", 90.0),
         ] {
-            let Some(Event::RunEnd { seconds: Some(seconds), .. }) = total(text) else { panic!("{text}") };
+            let Some(Event::RunEnd { seconds: Some(seconds), .. }) = total(text, true) else {
+                panic!("{text}")
+            };
             assert!((seconds - time).abs() < 1e-9, "{text}: {seconds}");
         }
-        assert!(matches!(total("Finished Training"), Some(Event::Validation { .. })));
+        assert!(matches!(total("Finished Training", true), Some(Event::Validation { .. })));
     }
 
     #[test]
@@ -324,7 +346,10 @@ mod tests {
             "batch_size 3 loss 4",
             "it 3.5 loss",
         ] {
-            assert!(bracketed(text).is_none() && counted(text).is_none() && total(text).is_none(), "{text}");
+            assert!(
+                bracketed(text).is_none() && counted(text).is_none() && total(text, true).is_none(),
+                "{text}"
+            );
         }
     }
 }

@@ -18,7 +18,10 @@ const MAX_PREFIX: usize = 100;
 
 /// The recogniser.
 #[derive(Debug, Default)]
-pub(super) struct Timm;
+pub(super) struct Timm {
+    /// True for OpenPCDet, which prints how many epochs there are, and counts them from 1.
+    from_one: bool,
+}
 
 impl Recogniser for Timm {
     fn name(&self) -> &'static str {
@@ -30,11 +33,15 @@ impl Recogniser for Timm {
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
-        Some(true)
+        Some(!self.from_one)
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         if let Some(event) = read_line(line.text) {
+            self.from_one |= matches!(
+                event,
+                Event::Step { epochs: Some(_), .. } | Event::EpochEnd { epochs: Some(_), .. }
+            );
             say(event);
         }
     }
@@ -62,16 +69,21 @@ fn read_line(text: &str) -> Option<Event<'_>> {
 
 /// What follows `Train: `.
 fn read_step(text: &str) -> Option<Event<'_>> {
-    let (epoch, rest) = scan::unsigned(text.trim_start())?;
+    let (epoch, epochs, rest) = scan::counted(text.trim_start())?;
+    // OpenPCDet: `1/3 ( 33%) [`.
+    let rest = match epochs {
+        Some(_) => rest.split_once(')')?.1,
+        None => rest,
+    };
     let (step, of, rest) = scan::counted(rest.trim_start().strip_prefix('[')?)?;
     let of = of?;
     let (_, rest) = rest.split_once(']')?;
     let mut facts = Facts::default();
     columns(rest, &mut facts);
     Some(if step + 1 >= of {
-        Event::EpochEnd { epoch, epochs: None, seconds: None, step: Some((step, of)), facts }
+        Event::EpochEnd { epoch, epochs, seconds: None, step: Some((step, of)), facts }
     } else {
-        Event::Step { epoch, epochs: None, step, of: Some(of), facts }
+        Event::Step { epoch, epochs, step, of: Some(of), facts }
     })
 }
 
@@ -84,11 +96,16 @@ fn columns<'a>(text: &'a str, facts: &mut Facts<'a>) {
         let (_, behind) = scan::number(from).unwrap_or((value, ""));
         if !name.is_empty() && between.trim_end().ends_with(':') {
             column = name;
-            if !matches!(name, "Time" | "Data" | "LR")
-                && let Some(name) = scan::metric_name(name)
+            if !matches!(
+                name,
+                "Time" | "Data" | "LR" | "Time cost" | "Data time" | "Forward time" | "Batch time"
+            ) && let Some(name) = scan::metric_name(name)
             {
                 facts.metrics.push((name, value));
             }
+        }
+        if column == "Batch time" {
+            facts.step_seconds = Some(value);
         }
         if column != "Time" {
             continue;

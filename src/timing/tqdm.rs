@@ -12,10 +12,11 @@
 use super::bar::{self, Bar};
 use super::epoch_line;
 use super::event::{Event, Line, Recogniser, Weight};
+use super::pytorch;
 use super::scan;
 
 /// Parts of labels of work that is no training.
-const OTHER_WORK: [&str; 43] = [
+const OTHER_WORK: [&str; 47] = [
     "load",
     "map",
     "token",
@@ -59,7 +60,14 @@ const OTHER_WORK: [&str; 43] = [
     "embed",
     "search",
     "index",
+    "request",
+    "download",
+    "likelihood",
+    "bench",
 ];
+
+/// Beginnings of lines that say of what the bar below them is.
+const HEADS_OF_OTHERS: [&str; 3] = ["downloading ", "building ", "evaluating"];
 
 /// Parts of labels of bars of an evaluation.
 const EVALUATIONS: [&str; 4] = ["val", "eval", "test", "dev"];
@@ -91,6 +99,8 @@ pub(super) struct Tqdm {
     outer: Option<(u64, Option<f64>)>,
     /// How long the last full bar of steps took.
     inner_seconds: Option<f64>,
+    /// True where the line before said that the next bar is of other work, until that is full.
+    other: bool,
 }
 
 /// The last state of a bar.
@@ -112,13 +122,18 @@ impl Recogniser for Tqdm {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &["%|", "it/s", "s/it", "poch"]
+        &["%|", "it/s", "s/it", "poch", "ownloading ", "uilding ", "valuating", "Test set: "]
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         match bar::read(line.text) {
             Some(bar) => self.read_bar(&bar, say),
-            None => self.read_header(line.text),
+            None => {
+                if let Some(facts) = pytorch::tested(line.text).filter(|_| self.drawn.is_some()) {
+                    return say(Event::Validation { facts });
+                }
+                self.read_header(line.text);
+            }
         }
     }
 }
@@ -127,7 +142,9 @@ impl Tqdm {
     /// A line between the bars may name the epoch that begins.
     fn read_header(&mut self, text: &str) {
         if let Some((epoch, epochs)) = epoch_line::header(text) {
-            (self.header, self.header_done) = (Some((epoch, epochs)), false);
+            (self.header, self.header_done, self.other) = (Some((epoch, epochs)), false, false);
+        } else if self.drawn.is_none() {
+            self.other |= HEADS_OF_OTHERS.iter().any(|head| scan::holds(text, head));
         }
     }
 
@@ -136,6 +153,10 @@ impl Tqdm {
             .per_second
             .is_some_and(|(_, unit)| matches!(unit.trim(), "B" | "iB" | "kB" | "MB" | "KB" | "GB"))
         {
+            return;
+        }
+        if self.other && bar.label.is_empty() {
+            self.other = !bar.is_full();
             return;
         }
         match subject(bar.label) {
@@ -180,7 +201,9 @@ impl Tqdm {
             of: bar.of,
             elapsed: bar.elapsed.unwrap_or_default(),
         });
-        let facts = bar.facts();
+        let mut facts = bar.facts();
+        // `loss=0.15 batch_id=468: 100%|`, set by `set_description`.
+        bar::postfix(bar.label, &mut facts);
         if same && was_full && number.is_none() {
             say(Event::Figures { facts });
             return;

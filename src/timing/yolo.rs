@@ -44,6 +44,8 @@ pub(super) struct Yolo {
     figures: Vec<Box<str>>,
     /// Whether epochs count from 0, as far as it is known.
     from_zero: Option<bool>,
+    /// True once a row of a training came, if without a head.
+    rows: bool,
     /// Epochs in all, as a line before the training says.
     epochs: Option<u64>,
 }
@@ -90,6 +92,7 @@ impl Yolo {
         if let Some((before, rest)) = text.split_once(" epochs completed in ") {
             let (seconds, _) = scan::duration(rest)?;
             let counted = before.trim_start().bytes().next().is_some_and(|byte| byte.is_ascii_digit())
+                || self.rows
                 || !self.columns.is_empty();
             return counted.then_some(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
         }
@@ -102,8 +105,7 @@ impl Yolo {
             "Class" if text.contains("Images") => self.read_validation(text),
             "classes" if text.contains("top1_acc") => self.read_validation(text),
             "all" if !self.figures.is_empty() => self.read_figures(text),
-            _ if !self.columns.is_empty() || self.epochs.is_some() => self.read_row(text),
-            _ => None,
+            _ => self.read_row(text),
         }
     }
 
@@ -141,6 +143,14 @@ impl Yolo {
         if !memory.ends_with(['G', 'M', 'B']) {
             return None;
         }
+        // An excerpt may begin behind the head; then only the form tells: memory, three figures or more, the size.
+        let figures =
+            cells.clone().filter(|cell| scan::number(cell).is_some_and(|(_, rest)| rest.is_empty()));
+        if self.columns.is_empty() && self.epochs.is_none() && (figures.count() < 4 || !memory.ends_with('G'))
+        {
+            return None;
+        }
+        self.rows = true;
         if epoch == 0 {
             self.from_zero = Some(true);
         } else if epoch == of {
@@ -164,7 +174,7 @@ impl Yolo {
 
     /// The head of the figures of a validation, with its bar.
     fn read_validation<'a>(&mut self, text: &str) -> Option<Event<'a>> {
-        if self.columns.is_empty() {
+        if self.columns.is_empty() && !self.rows {
             return None;
         }
         // YOLOv9 has the columns of Ultralytics and the loop of YOLOv5.
