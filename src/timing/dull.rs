@@ -42,7 +42,7 @@ impl Dull {
             return false;
         }
         slot.seen = slot.seen.wrapping_add(1).max(CERTAIN);
-        slot.seen % AGAIN != 0
+        !slot.seen.is_multiple_of(AGAIN)
     }
 
     /// A line of this form was read and said nothing.

@@ -466,8 +466,11 @@ fn usage_is_told_and_json_names_the_files() {
     assert_eq!(site.export(&["--what", "runs,usage"]).exit_code(), Some(64));
     assert_eq!(site.export(&["--json"]).exit_code(), Some(64));
     assert_eq!(site.export(&["--format", "openmetrics", "--what", "events"]).exit_code(), Some(64));
-    // Without --output-dir the setting `export.dir` says where, and it is not there.
-    assert_eq!(site.export(&["--since-last", "x"]).exit_code(), Some(66));
+    // Without a directory it is the setting's, which must be there.
+    let missing = site.env.root().join("none");
+    let words = ["export", "--since-last", "x", "--store"];
+    let done = site.env.dlrun(words).arg(&site.db).env("DLRUN_EXPORT__DIR", &missing).run().code(66);
+    assert!(done.stderr.contains("cannot open the directory"), "{}", done.stderr);
     let out = site.env.root().join("rows.csv");
     let out = out.to_str().expect("text");
     let value = site.export(&["--json", "--what", "timings", "--output", out]).code(0).result();
