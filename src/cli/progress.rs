@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -142,9 +142,10 @@ impl Epochs {
         let Some(follower) = &mut self.follower else { return };
         let is_new = std::mem::replace(&mut self.looked, true);
         let Ok(file) = File::open(&self.path) else { return };
+        let written_ms = written_ms(&file);
         while let Ok(read @ 1..) = file.read_at(&mut self.buffer, self.offset) {
             self.offset += read as u64;
-            follower.feed(&self.buffer[..read], is_new.then(now_ms));
+            follower.feed(&self.buffer[..read], is_new.then_some(written_ms));
         }
         let progress = follower.progress();
         let new = usize::try_from(progress.epochs_completed - self.told).unwrap_or(usize::MAX);
@@ -161,10 +162,55 @@ impl Epochs {
     }
 }
 
+/// When the file was last written to, Unix milliseconds. Looks are a tenth of a second and more apart, so the times of
+/// looks would make epochs that are timed by the clock longer or shorter by as much. Never later than now.
+fn written_ms(file: &File) -> u64 {
+    let now = now_ms();
+    let modified = file.metadata().and_then(|metadata| metadata.modified()).ok();
+    let since = modified.and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
+    since.and_then(|since| u64::try_from(since.as_millis()).ok()).map_or(now, |written| written.min(now))
+}
+
 fn epoch_line(epoch: &Epoch, of: &str) -> String {
     let seconds =
         epoch.seconds().map(|seconds| format!("  {}", display_seconds(seconds))).unwrap_or_default();
     let metrics: String =
         epoch.metrics.iter().take(4).map(|(name, value)| format!("  {name} {value:.4}")).collect();
     format!("epoch {}{of}{seconds}{metrics}", epoch.epoch)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::cli::output::Output;
+
+    /// Looks come late, each by another time: what counts is when the lines were written.
+    #[test]
+    fn epochs_are_timed_by_when_their_lines_were_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("out");
+        let mut file = File::create(&path).expect("a file");
+        let display = Display::new(Output::new(true));
+        let mut epochs = Epochs::new(path, None);
+        epochs.tell(&display, "");
+        let begin = SystemTime::now() - Duration::from_secs(60);
+        for epoch in 1..=3_u64 {
+            writeln!(file, "epoch {epoch} loss 0.5").expect("a line");
+            file.set_modified(begin + Duration::from_millis(700 * epoch)).expect("its time");
+            epochs.tell(&display, "");
+        }
+        let progress = epochs.follower.expect("no pattern").progress();
+        assert_eq!(progress.epochs_completed, 3);
+        assert!(progress.epochs[1..].iter().all(|epoch| epoch.clock_seconds == Some(0.7)), "{progress:?}");
+    }
+
+    #[test]
+    fn a_file_of_the_future_was_written_now() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_modified(SystemTime::now() + Duration::from_hours(1)).expect("its time");
+        assert!(written_ms(&file) <= now_ms());
+    }
 }
