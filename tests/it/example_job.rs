@@ -7,6 +7,37 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
+const TIMED: &str = "\
+import time
+import keras
+import train
+
+class Stopwatch(keras.callbacks.Callback):
+    def on_epoch_begin(self, epoch, logs=None):
+        self.begun = time.monotonic()
+
+    def on_epoch_end(self, epoch, logs=None):
+        print(time.monotonic() - self.begun, file=times, flush=True)
+
+fit = keras.Model.fit
+keras.Model.fit = lambda *words, **options: fit(*words, **options, callbacks=[Stopwatch()])
+with open('times', 'w') as times:
+    train.main()
+";
+
+const PLAIN: &str = "\
+import time
+
+with open('times', 'w') as times:
+    for epoch in range(1, 6):
+        begun = time.monotonic()
+        while time.monotonic() < begun + 0.4 + epoch / 10:
+            sum(range(1000))
+        took = time.monotonic() - begun
+        print(took, file=times)
+        print(f'PRINTS', flush=True)
+";
+
 /// A copy of the example, so that its outputs do not lie in the sources, with records of its own.
 struct Example {
     dir: TempDir,
@@ -39,6 +70,45 @@ impl Example {
             None => command.env("DLRUN_SCHEDULER__KIND", "local"),
         };
         command.output().expect("dlrun runs")
+    }
+
+    /// The example as it is, with a stopwatch of Keras' own callbacks around each epoch: what the program itself says.
+    fn timed(&self) {
+        let job = fs::read_to_string(self.dir.path().join("train.toml")).expect("the job file");
+        let timed = job.replace(r#""train.py", "--epochs", "3""#, r#""timed.py", "--epochs", "5""#);
+        assert_ne!(job, timed);
+        fs::write(self.dir.path().join("timed.toml"), timed).expect("a job file");
+        fs::write(self.dir.path().join("timed.py"), TIMED).expect("a program");
+        self.agrees("timed.toml", "clock");
+    }
+
+    /// A loop that prints what people print, with and without the time that it took.
+    fn plain(&self, prints: &str, source: &str) {
+        let program = PLAIN.replace("PRINTS", prints);
+        fs::write(self.dir.path().join("plain.py"), program).expect("a program");
+        let job = "name = \"plain\"\n[run]\ncommand = [\"python3\", \"plain.py\"]\n";
+        fs::write(self.dir.path().join("plain.toml"), job).expect("a job file");
+        self.agrees("plain.toml", source);
+    }
+
+    /// Runs a job whose program leaves the seconds of its epochs in `times`, and compares: 1% or 50 ms.
+    fn agrees(&self, job: &str, source: &str) {
+        let output = self.dlrun(None, &["--json", "submit", "--wait", job]);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let shown: Value =
+            serde_json::from_slice(&self.dlrun(None, &["--json", "show", "@1"]).stdout).expect("JSON");
+        let epochs = shown["result"]["nodes"][0]["progress"]["epochs"].as_array().expect("epochs").clone();
+        let times = fs::read_to_string(self.dir.path().join("times")).expect("the program's own times");
+        let times: Vec<f64> = times.lines().map(|line| line.parse().expect("seconds")).collect();
+        assert_eq!((epochs.len(), times.len()), (5, 5), "{shown}");
+        let key = if source == "clock" { "clock_seconds" } else { "printed_seconds" };
+        let seconds: Vec<Option<f64>> = epochs.iter().map(|epoch| epoch[key].as_f64()).collect();
+        // An epoch whose beginning no line tells has no time; only the first may be such.
+        assert!(seconds[1..].iter().all(Option::is_some), "{seconds:?}");
+        for (seconds, told) in seconds.iter().zip(&times) {
+            let off = seconds.map_or(0.0, |seconds| (seconds - told).abs());
+            assert!(off <= (told * 0.01).max(0.05), "{seconds:?} is not {told}: {epochs:?}");
+        }
     }
 
     /// `dlrun submit --wait train.toml`; returns the summary as text and as JSON.
@@ -94,6 +164,8 @@ fn trains_here_and_on_slurm_with_one_environment() {
     assert!(!text.contains("environment: making"), "the environment was made twice:\n{text}");
     check(&text, &shown);
 
+    example.timed();
+
     // The same file, unchanged.
     let Ok(conf) = std::env::var("DLRUN_TEST_SLURM_CONF") else {
         eprintln!("not run on Slurm: DLRUN_TEST_SLURM_CONF is not set");
@@ -103,4 +175,12 @@ fn trains_here_and_on_slurm_with_one_environment() {
     assert!(!text.contains("environment: making"), "{text}");
     assert_eq!(shown["run"]["scheduler"], "slurm");
     check(&text, &shown);
+}
+
+#[test]
+#[ignore = "holds times to 50 ms, on a quiet machine: run tests/run"]
+fn a_plain_program_and_its_record_agree() {
+    let example = Example::new();
+    example.plain("epoch {epoch}/5 loss {1 / epoch:.3f} time {took:.2f}s", "stated");
+    example.plain("epoch {epoch} loss {1 / epoch:.3f}", "clock");
 }
