@@ -129,7 +129,8 @@ fn unmeasured(view: &RunView<'_>, used: &Used, timing: Option<&Timing>) -> Vec<U
         return found;
     }
     if timing.is_none() {
-        let why = "no line of the output was recognised as the end of an epoch or a step";
+        let why = "no line of the output was recognised as the end of an epoch or a step; dlrun timings OUTPUT helps \
+                   to find a pattern";
         note("timing", why.to_owned());
     } else if let Some(timing) = timing
         && timing.samples_per_second.is_none()

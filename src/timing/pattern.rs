@@ -54,7 +54,10 @@ pub enum PatternError {
 fn suggestion(name: &str) -> String {
     match nearest(name, GROUPS) {
         Some(group) => format!("did you mean `{group}`?"),
-        None => format!("known groups are `{}` and `{METRIC}NAME`", GROUPS.join("`, `")),
+        None => format!(
+            "known groups are `{}` and, for a loss or metric, `{METRIC}NAME`: here `{METRIC}{name}`",
+            GROUPS.join("`, `")
+        ),
     }
 }
 

@@ -349,8 +349,9 @@ fn no_dir(dir: &Path, error: &io::Error) -> Error {
         io::ErrorKind::PermissionDenied => Kind::NotPermitted,
         _ => Kind::CannotWrite,
     };
-    Error::new(kind, format!("cannot open the directory `{}`: {error}", dir.display()))
-        .hinted("it must be there, and you must be able to write to it")
+    Error::new(kind, format!("cannot open the directory `{}`: {error}", dir.display())).hinted(
+        "it must be there, and you must be able to write to it; `--output-dir` or `export.dir` names another",
+    )
 }
 
 fn unwritten(path: &Path, error: &io::Error) -> Error {

@@ -131,7 +131,7 @@ fn to_text(reading: &Reading, shown: &str) -> String {
         return format!(
             "{shown}: nothing of a training was recognised ({size})\n\n\
              Write what to look for as `[timing] epoch` in the job file, or try it here:\n  \
-             dlrun timings --epoch '^pass (?<epoch>\\d+) took (?<seconds>[0-9.]+)' FILE\n\
+             dlrun timings --epoch '^pass (?<epoch>\\d+) took (?<seconds>[0-9.]+)' {shown}\n\
              Or let the training tell by itself: docs/events.md\n"
         );
     };
@@ -141,8 +141,12 @@ fn to_text(reading: &Reading, shown: &str) -> String {
         facts.add_row([name.to_owned(), value]);
     }
     text.push_str(&rendered(facts));
-    if !progress.epochs.is_empty() {
+    if progress.epochs.iter().any(|epoch| epoch.seconds().is_some()) {
         text.push_str(&format!("\n{}", epochs(progress)));
+    } else if !progress.epochs.is_empty() {
+        text.push_str(
+            "\nno times of epochs in the text: of a run that dlrun watches they are by its clock\n",
+        );
     }
     text.push_str("\nrecognised from\n");
     for known in evidence.iter().filter(|known| known.recogniser == recogniser) {
@@ -210,28 +214,25 @@ fn step_text(seconds: f64) -> String {
     }
 }
 
-/// The epochs as a table: what was stated, and what the times of the lines say.
+/// The epochs as a table: what was stated, and what the times of the lines say, where there are any.
 fn epochs(progress: &Progress) -> String {
     let mut shown = table();
-    shown.set_header(["epoch", "stated", "by line times"]);
+    let sources: [(&str, fn(&Epoch) -> Option<f64>); 2] =
+        [("stated", |epoch| epoch.printed_seconds), ("by line times", |epoch| epoch.clock_seconds)];
+    let is_known = |of: &fn(&Epoch) -> Option<f64>| progress.epochs.iter().any(|epoch| of(epoch).is_some());
+    let sources: Vec<_> = sources.into_iter().filter(|(_, of)| is_known(of)).collect();
+    shown.set_header(std::iter::once("epoch").chain(sources.iter().map(|(name, _)| *name)));
     let count = progress.epochs.len();
     let seconds = |seconds: Option<f64>| seconds.map_or_else(|| "-".to_owned(), display_seconds);
     for (place, epoch) in progress.epochs.iter().enumerate() {
         if count > SHOWN_EPOCHS && (SHOWN_EPOCHS / 2..count - SHOWN_EPOCHS / 2).contains(&place) {
             if place == SHOWN_EPOCHS / 2 {
-                shown.add_row([
-                    format!("({} more)", count - SHOWN_EPOCHS / 2 * 2),
-                    String::new(),
-                    String::new(),
-                ]);
+                shown.add_row([format!("({} more)", count - SHOWN_EPOCHS / 2 * 2)]);
             }
             continue;
         }
-        shown.add_row([
-            epoch.epoch.to_string(),
-            seconds(epoch.printed_seconds),
-            seconds(epoch.clock_seconds),
-        ]);
+        let times = sources.iter().map(|(_, of)| seconds(of(epoch)));
+        shown.add_row(std::iter::once(epoch.epoch.to_string()).chain(times));
     }
     rendered(shown)
 }

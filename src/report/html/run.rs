@@ -247,7 +247,13 @@ pub(in crate::report) fn not_measured(run: &Run) -> Vec<Vec<String>> {
             rows.push(row);
         }
     };
-    run.insight.unmeasured.iter().for_each(|unmeasured| add(&unmeasured.what, &unmeasured.why));
+    for unmeasured in &run.insight.unmeasured {
+        let what = match unmeasured.what.strip_prefix("advice/") {
+            Some(about) => format!("advice on {about}"),
+            None => unmeasured.what.replace('_', " "),
+        };
+        add(&what, &unmeasured.why);
+    }
     for node in &run.nodes {
         let name = |what: &str| {
             if run.nodes.len() > 1 { format!("{}: {what}", node.record.key.node) } else { what.to_owned() }
