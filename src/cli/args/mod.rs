@@ -31,13 +31,13 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 pub(crate) struct Global {
     /// Print one JSON object instead of text
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     pub(crate) json: bool,
     /// Keep records in this directory instead of $XDG_STATE_HOME/dlrun
-    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, global = true, display_order = 901, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state_dir: Option<PathBuf>,
     /// Tell more on standard error; twice: every command that is run
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, display_order = 902, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
