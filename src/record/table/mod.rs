@@ -81,10 +81,12 @@ impl Field {
     /// The unit of its numbers, by the suffix of its name; `None` where it has none.
     #[must_use]
     pub fn unit(&self) -> Option<&'static str> {
+        // The suffix may be all of the name: `at_ms`, `seconds`.
+        let has = |suffix: &str| self.name.ends_with(suffix) || suffix.strip_prefix('_') == Some(self.name);
         if self.name == "at_ms" {
             return Some(UNITS[0].1);
         }
-        UNITS.iter().find(|(suffix, _)| self.name.ends_with(suffix)).map(|(_, unit)| *unit)
+        UNITS.iter().find(|(suffix, _)| has(suffix)).map(|(_, unit)| *unit)
     }
 
     /// Whether it may be null.
@@ -226,6 +228,7 @@ mod tests {
         let unit = |name| Field { name, of: FieldType::Whole, role: Role::Optional, about: "" }.unit();
         assert_eq!(unit("at_ms"), Some("Unix milliseconds UTC"));
         assert_eq!(unit("ended_at_ms"), Some("Unix milliseconds UTC"));
+        assert_eq!(unit("seconds"), Some("s"));
         assert_eq!(unit("power_milliwatts"), Some("mW"));
         assert_eq!(unit("power_mean_watts"), Some("W"));
         assert_eq!((unit("epoch"), unit("items")), (None, None));
