@@ -214,12 +214,15 @@ fn step_text(seconds: f64) -> String {
     }
 }
 
+/// One of the times of an epoch.
+type Seconds = fn(&Epoch) -> Option<f64>;
+
 /// The epochs as a table: what was stated, and what the times of the lines say, where there are any.
 fn epochs(progress: &Progress) -> String {
     let mut shown = table();
-    let sources: [(&str, fn(&Epoch) -> Option<f64>); 2] =
+    let sources: [(&str, Seconds); 2] =
         [("stated", |epoch| epoch.printed_seconds), ("by line times", |epoch| epoch.clock_seconds)];
-    let is_known = |of: &fn(&Epoch) -> Option<f64>| progress.epochs.iter().any(|epoch| of(epoch).is_some());
+    let is_known = |of: &Seconds| progress.epochs.iter().any(|epoch| of(epoch).is_some());
     let sources: Vec<_> = sources.into_iter().filter(|(_, of)| is_known(of)).collect();
     shown.set_header(std::iter::once("epoch").chain(sources.iter().map(|(name, _)| *name)));
     let count = progress.epochs.len();
