@@ -4,6 +4,7 @@
 //! I0828 22:18:14.476822 11510 solver.cpp:195] Iteration 0, loss = 3.78589
 //! I1109 10:34:34.280992  9709 solver.cpp:219] Iteration 360 (0.170469 iter/s, 58.6617s/10 iters), loss = 0.0140731
 //! I1109 10:34:34.281066  9709 solver.cpp:238]     Train net output #0: loss_x16 = 0.0019 (* 1 = 0.0019 loss)
+//! I0828 22:17:48.339010 11510 solver.cpp:251] Iteration 0, Testing net (#0)
 //! I0828 22:18:14.313817 11510 solver.cpp:302]     Test net output #0: accuracy = 0.0308
 //! ```
 //!
@@ -18,6 +19,8 @@ use super::scan;
 #[derive(Debug, Default)]
 pub(super) struct Caffe {
     max_iter: Option<u64>,
+    /// The last iteration that was named.
+    last: Option<u64>,
     trained: Trained,
 }
 
@@ -61,16 +64,28 @@ impl Caffe {
         self.iteration(text.strip_prefix("Iteration ")?)
     }
 
-    fn iteration<'a>(&self, text: &'a str) -> Option<Event<'a>> {
+    fn iteration<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
         let (step, rest) = scan::unsigned(text)?;
         if let Some(rate) = rest.strip_prefix(", lr = ") {
             let metrics = vec![("lr".into(), scan::number(rate)?.0)];
             return Some(Event::Figures { facts: Facts { metrics, ..Facts::default() } });
         }
+        // The test after the last step may be all that is left of it.
+        if rest.starts_with(", Testing net") && step > self.last.unwrap_or(0) {
+            self.last = Some(step);
+            return Some(Event::RunStep {
+                epoch: None,
+                epochs: None,
+                step,
+                of: self.max_iter,
+                facts: Facts::default(),
+            });
+        }
         let (loss, after) = scan::number(scan::after(rest, "loss = ")?)?;
         if !after.trim().is_empty() {
             return None;
         }
+        self.last = Some(step);
         let mut facts = Facts { metrics: vec![("loss".into(), loss)], ..Facts::default() };
         if let Some(speed) = rest.strip_prefix(" (") {
             let (value, rest) = scan::number(speed)?;
@@ -130,6 +145,22 @@ mod tests {
         assert_eq!(metrics("I1 1 solver.cpp:302]     Test net output #0: accuracy = 0.5"), "test_accuracy");
         assert_eq!(metrics("    Test net output #1: loss = 0.5 (* 1 = 0.5 loss)"), "test_loss");
         assert_eq!(metrics("I1 1 sgd_solver.cpp:105] Iteration 360, lr = 7.8125e-07"), "lr");
+    }
+
+    #[test]
+    fn a_test_names_a_step_that_no_other_line_has() {
+        let mut caffe = Caffe::default();
+        let mut step = |text| match caffe.read_line(text) {
+            Some(Event::RunStep { step, .. }) => Some(step),
+            _ => None,
+        };
+        assert_eq!(step("Iteration 0, Testing net"), None);
+        assert_eq!(step("Iteration 500, loss = 0.5"), Some(500));
+        assert_eq!(step("Iteration 500, Testing net (#0)"), None);
+        assert_eq!(
+            step("I0317 22:12:19.666914 2008298256 solver.cpp:87] Iteration 600, Testing net"),
+            Some(600)
+        );
     }
 
     #[test]

@@ -166,7 +166,8 @@ fn pipeline(text: &str) -> Option<Event<'_>> {
     let step_seconds = Some(after(text, " iter time (s): ")?);
     let (step, _) = scan::unsigned(&text[at + "steps: ".len()..])?;
     let throughput = after(text, "samples/sec: ").and_then(|rate| Rate::of_run(rate, "samples/s"));
-    let metrics = after(text, " loss: ").map(|loss| ("loss".into(), loss)).into_iter().collect();
+    let mut metrics = scan::metrics(&text[at..], &[]);
+    metrics.retain(|(name, _)| name.contains("loss"));
     Some(Event::Iteration {
         step: Some(step),
         of: None,
@@ -235,6 +236,14 @@ mod tests {
         let said = only("steps: 10 loss: 2.3026 iter time (s): 0.451 samples/sec: 568.133");
         let [Event::Iteration { step: Some(10), facts, .. }] = said.as_slice() else { panic!("{said:?}") };
         assert_eq!((facts.step_seconds, facts.metrics.len()), (Some(0.451), 1));
+        let said = only(
+            "steps: 130 loss: 5.5 lm loss: 5.25 moe loss: 0.25 iter time (s): 0.239 samples/sec: 535.571",
+        );
+        let [Event::Iteration { facts, .. }] = said.as_slice() else { panic!("{said:?}") };
+        assert_eq!(
+            facts.metrics,
+            [("loss".into(), 5.5), ("lm loss".into(), 5.25), ("moe loss".into(), 0.25)]
+        );
     }
 
     #[test]

@@ -103,7 +103,9 @@ impl DlLogger {
                 Some(Event::Step { epoch, epochs: None, step, of: self.of, facts })
             }
             Step { epoch: Some(epoch), iteration: None, .. } if trained => {
-                Some(Event::EpochEnd { epoch, epochs: None, seconds: epoch_seconds, step: None, facts })
+                // `train_time` of an epoch is its own.
+                let seconds = epoch_seconds.or(run_seconds);
+                Some(Event::EpochEnd { epoch, epochs: None, seconds, step: None, facts })
             }
             Step { epoch: Some(_), .. } => validated.then_some(Event::Validation { facts }),
             Step { iteration: Some(step), .. } if trained => {
@@ -248,7 +250,9 @@ impl<'a> Data<'a> {
             self.epoch_seconds = seconds.filter(|_| !validated).or(self.epoch_seconds);
         } else if ["iter_time", "step_time", "batch_time"].iter().any(|end| last.ends_with(end)) {
             self.facts.step_seconds = seconds.filter(|_| !validated).or(self.facts.step_seconds);
-        } else if ["e2e_train_time", "total_train_time", "total_time", "train_time"].contains(&last) {
+        } else if ["e2e_train_time", "total_train_time", "total_time", "train_time", "run_time"]
+            .contains(&last)
+        {
             self.run_seconds = seconds.or(self.run_seconds);
         } else if !last.contains("time") && !last.contains("latency") && !name.is_empty() {
             self.facts.metrics.push((name.into(), value));
@@ -372,6 +376,7 @@ mod tests {
         for (body, seconds) in [
             ("epoch    1 | avg train loss 16.99 | 142370.52 frames/s | took 45.10 s", Some(45.1)),
             ("Epoch: 1  train.loss : 6.98 train.total_ips : 2500.5 img/s val.top1 : 3.2", None),
+            ("(1,) train_time : 9.5  eval_time : 0.6  hr@10 : 0.95  ndcg : 0.74", Some(9.5)),
         ] {
             let text = format!("DLL 2021-06-30 10:58:05.828323 - {body}");
             let event = read(&text);
@@ -384,6 +389,8 @@ mod tests {
             read("DLL 2021-06-30 10:58:05.8 - Summary: train.loss : 2.1 train.total_ips : 2500.5 img/s");
         let Some(Event::RunEnd { seconds: None, facts }) = &event else { panic!("{event:?}") };
         assert_eq!(facts.throughput, Rate::of_run(2500.5, "samples/s"));
+        let event = read("DLL 2020-05-28 03:32:59.714030 - () run_time : 442.85");
+        assert!(matches!(event, Some(Event::RunEnd { seconds: Some(442.85), .. })), "{event:?}");
         let event = read(
             "DLL 2021-06-30 10:58:05.8 -  e2e_train_time : 1234.5 s training_sequences_per_second : 250.1 sequences/s final_loss : 1.2",
         );

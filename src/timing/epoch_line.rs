@@ -280,13 +280,6 @@ impl EpochLine {
         {
             return Some(event);
         }
-        if let Some(event) = step_line::total(text, self.known) {
-            return if matches!(event, Event::RunEnd { .. }) {
-                Some(event)
-            } else {
-                self.close(Facts::default())
-            };
-        }
         if let Some(event) = step_line::trailing(text).or_else(|| step_line::counted(text)) {
             if let (Event::Iteration { step: Some(step), of: Some(of), facts }, Some(epoch)) =
                 (&event, self.open)
@@ -297,6 +290,14 @@ impl EpochLine {
             }
             self.known = true;
             return Some(event);
+        }
+        // Behind the steps, which may say how long all took so far.
+        if let Some(event) = step_line::total(text, self.known) {
+            return if matches!(event, Event::RunEnd { .. }) {
+                Some(event)
+            } else {
+                self.close(Facts::default())
+            };
         }
         match step_line::figures(text)? {
             // Servers of models print the same about their requests.
@@ -585,8 +586,10 @@ impl<'a> Rest<'a> {
             self.facts.step_seconds = Some(mean);
             return Some(behind);
         }
-        if self.take_named(between, value) {
-            return None;
+        // `tok/sec: 528,029`
+        let (grouped, behind) = scan::grouped(from).unwrap_or((value, after));
+        if self.take_named(between, grouped) {
+            return Some(behind);
         }
         if let Some((unit, after)) = scan::rate_unit(after) {
             self.facts.throughput = Rate::of_run(value, unit);
@@ -693,6 +696,12 @@ mod tests {
 
     fn told(text: &str) -> Option<Event<'_>> {
         read_line(&Line { text, redrawn: false })
+    }
+
+    #[test]
+    fn rates_have_commas_between_their_thousands() {
+        let rate = figures(" | loss: 8.2 | tok/sec: 528,029 | mfu: 73.87").facts.throughput;
+        assert_eq!(rate, Rate::of_run(528_029.0, "tokens/s"));
     }
 
     #[test]

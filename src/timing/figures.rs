@@ -83,7 +83,9 @@ impl<'a> Read<'a> {
         }
         let other =
             ["total", "val", "eta", "remain", "data", "forward", "backward", "since", "eval", "ckpt", "save"];
-        if !other.iter().any(|word| name.contains(word)) {
+        // Time that has elapsed is that since the beginning, unless it is said to be of one step.
+        let so_far = name.contains("elapsed") && !name.contains("per ");
+        if !so_far && !other.iter().any(|word| name.contains(word)) {
             self.facts.step_seconds = Some(seconds);
         }
     }
@@ -166,5 +168,7 @@ mod tests {
         assert_eq!(read.so_far, Some(29.736));
         let read = super::read(" val_loss:7.7 train_time:0ms step_avg:nanms");
         assert_eq!(read.facts.step_seconds, None);
+        assert_eq!(super::read(" | elapsed 3.97m | loss: 3.21").facts.step_seconds, None);
+        assert_eq!(super::read(" | elapsed time per step 2 s").facts.step_seconds, Some(2.0));
     }
 }

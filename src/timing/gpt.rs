@@ -68,6 +68,10 @@ impl Gpt {
             return Some(event);
         }
         let (step, of, rest) = numbered(text)?;
+        // Bars are drawn by others.
+        if rest.trim_start().starts_with("[=") {
+            return None;
+        }
         let Read { facts, so_far } = figures::read(rest);
         if so_far.is_none() && !facts.metrics.iter().any(|(name, _)| is_loss(name)) {
             return None;

@@ -8,6 +8,7 @@
 //! 195/195 - 147s - loss: 0.1119 - 147s/epoch - 753ms/step                                 verbose=2, TF 2.5 to 2.15
 //!  907/907 ━━━━━━━━━━━━━━━━━━━━ 8s 6ms/step - loss: 1.1928 - val_loss: 0.6519             Keras 3
 //! 46/46 - 3s - 61ms/step - accuracy: 0.52 - loss: 1.91                                    verbose=2, Keras 3
+//!   60000/Unknown - 5s 87us/step - loss: 0.32 - val_loss: 0.07                             a generator of unknown length
 //! ```
 //!
 //! The forms are those of `Progbar.update` in `keras/src/utils/progbar.py` (3.x) and `generic_utils.py` (2.x). The bars
@@ -25,6 +26,18 @@ pub(super) struct Keras {
     steps: Option<u64>,
     /// How the end of the epoch was written; `None` while it is open.
     ended: Option<Ended>,
+    /// The full bar of an output that begins in the middle of an epoch: the next head tells which one that was.
+    headless: Option<Headless>,
+    /// The steps of a bar that grew above the first head.
+    grown: Option<u64>,
+}
+
+/// A full bar above which no epoch was named.
+#[derive(Debug, Clone, Copy)]
+struct Headless {
+    seconds: Option<f64>,
+    step: (u64, u64),
+    step_seconds: Option<f64>,
 }
 
 /// How the end of an epoch was written.
@@ -57,18 +70,24 @@ impl Recogniser for Keras {
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
-        if let Some(event) = self.read_line(line) {
+        if let Some(event) = self.read_line(line, say) {
             say(event);
         }
     }
 }
 
 impl Keras {
-    fn read_line<'a>(&mut self, line: &Line<'a>) -> Option<Event<'a>> {
+    fn read_line<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) -> Option<Event<'a>> {
         let text = line.text.trim();
         match text.as_bytes().first()? {
             b'E' => {
                 let (epoch, epochs) = header(text)?;
+                if let Some(Headless { seconds, step, step_seconds }) = self.headless.take()
+                    && let Some(epoch) = epoch.checked_sub(1).filter(|epoch| *epoch > 0)
+                {
+                    let facts = Facts { step_seconds, ..Facts::default() };
+                    say(Event::EpochEnd { epoch, epochs: Some(epochs), seconds, step: Some(step), facts });
+                }
                 // Another training may have other steps.
                 if self.epoch.and_then(|last| last.checked_add(1)) != Some(epoch) {
                     self.steps = None;
@@ -76,30 +95,36 @@ impl Keras {
                 (self.epoch, self.ended) = (Some(epoch), None);
                 Some(Event::EpochStart { epoch, epochs: Some(epochs) })
             }
-            b'0'..=b'9' | b'-' => self.read_bar(bar(text)?, line.redrawn),
+            b'0'..=b'9' | b'-' => self.read_bar(bar(text)?, line.redrawn, say),
             _ => None,
         }
     }
 
-    fn read_bar<'a>(&mut self, bar: Bar<'a>, redrawn: bool) -> Option<Event<'a>> {
-        let epoch = self.epoch?;
+    fn read_bar<'a>(
+        &mut self,
+        bar: Bar<'a>,
+        redrawn: bool,
+        say: &mut dyn FnMut(Event<'a>),
+    ) -> Option<Event<'a>> {
+        let Some(epoch) = self.epoch else { return self.read_headless(bar, say) };
         if bar.facts.metrics.is_empty()
             || self.steps.is_some_and(|steps| bar.of.is_some_and(|of| of != steps))
         {
             return None;
         }
         // A full bar may be drawn once more, with the whole time and the figures of the validation.
-        let last = match bar.step.zip(bar.of) {
-            Some((step, of)) => step >= of,
-            None => !bar.eta,
-        };
-        if bar.step.is_some() && bar.of.is_none() || !last {
+        let last = bar.step.zip(bar.of).map_or(!bar.eta, |(step, of)| step >= of);
+        let validated = bar.validated();
+        let unknown = bar.step.filter(|_| bar.of.is_none());
+        if !last || unknown.is_some() && (redrawn || !validated || bar.eta) {
             return self.read_step(epoch, bar);
         }
+        // The line of an epoch of unknown length that has the figures of the validation is its last.
+        if let Some(step) = unknown {
+            say(Event::Step { epoch, epochs: None, step, of: None, facts: Facts::default() });
+        }
         // Keras 3 writes the time to go, 0 s, also at the last step; the whole time follows once validation is done.
-        let whole = bar.facts.step_seconds.zip(bar.of).map(|(step, of)| step * count(of));
-        let to_go = bar.eta || bar.seconds == Some(0.0) && whole.is_some_and(|whole| whole >= 1.0);
-        let validated = bar.facts.metrics.iter().any(|(name, _)| name.starts_with("val_"));
+        let to_go = bar.eta || bar.seconds == Some(0.0) && bar.whole().is_some_and(|whole| whole >= 1.0);
         if self.ended.is_some_and(|ended| !ended.provisional && (ended.validated || !validated)) {
             return None;
         }
@@ -112,6 +137,25 @@ impl Keras {
             step: bar.step.zip(bar.of),
             facts: bar.facts,
         })
+    }
+
+    /// Reads a bar above which no epoch was named. A full one may be that of an evaluation, and of training if it was seen
+    /// to grow or has the figures of the validation.
+    fn read_headless<'a>(&mut self, bar: Bar<'a>, say: &mut dyn FnMut(Event<'a>)) -> Option<Event<'a>> {
+        let (step, of) = bar.step.zip(bar.of).filter(|_| !bar.facts.metrics.is_empty())?;
+        let growing = step < of;
+        if !growing {
+            let to_go = bar.eta || bar.seconds == Some(0.0) && bar.whole().is_some_and(|whole| whole >= 1.0);
+            let seconds = bar.seconds.filter(|_| !to_go);
+            let step_seconds = bar.facts.step_seconds;
+            self.headless = Some(Headless { seconds, step: (step, of), step_seconds });
+        }
+        if !growing && self.grown != Some(of) && !bar.validated() {
+            return None;
+        }
+        self.grown = Some(of);
+        say(Event::Announce { epochs: None, steps: Some(of) });
+        Some(Event::Iteration { step: Some(step), of: Some(of), facts: bar.facts })
     }
 
     fn read_step<'a>(&mut self, epoch: u64, bar: Bar<'a>) -> Option<Event<'a>> {
@@ -174,6 +218,16 @@ fn drawing(text: &str, undrawn: bool) -> Option<&str> {
 }
 
 impl<'a> Bar<'a> {
+    /// True where figures of a validation are among its own.
+    fn validated(&self) -> bool {
+        self.facts.metrics.iter().any(|(name, _)| name.starts_with("val_"))
+    }
+
+    /// The seconds of all steps, by the time of one.
+    fn whole(&self) -> Option<f64> {
+        self.facts.step_seconds.zip(self.of).map(|(step, of)| step * count(of))
+    }
+
     /// Takes one of the parts between ` - `; `None` where the first is not a time.
     fn take(&mut self, part: &'a str, first: bool) -> Option<()> {
         if let Some(name) = part.strip_prefix("ETA:") {
@@ -215,25 +269,28 @@ impl<'a> Bar<'a> {
 mod tests {
     use super::*;
 
-    /// What the lines say: `S` steps, `E` ends with their seconds, `-` nothing, headers left out.
+    /// What the lines say: `S` steps, `E` ends with their seconds, `-` nothing, steps without an epoch `I`, headers left out.
     fn said(lines: &[&str]) -> Vec<String> {
         let mut keras = Keras::default();
         let mut said = Vec::new();
         for text in lines {
             // A line that ends in ^M is drawn over.
             let (text, redrawn) = text.strip_suffix("^M").map_or((*text, false), |text| (text, true));
-            match keras.read_line(&Line { text, redrawn }) {
-                Some(Event::EpochStart { .. }) => {}
-                Some(Event::Step { step, .. }) => said.push(format!("S{step}")),
-                Some(Event::EpochEnd { epoch, seconds, facts, .. }) => {
-                    said.push(format!(
-                        "E{epoch} {seconds:?} {:?} {}",
-                        facts.step_seconds,
-                        facts.metrics.len()
-                    ));
+            let before = said.len();
+            let mut heads = 0;
+            keras.read(&Line { text, redrawn }, &mut |event| match event {
+                Event::EpochStart { .. } => heads += 1,
+                Event::Step { step, .. } => said.push(format!("S{step}")),
+                Event::Iteration { step: Some(step), .. } => said.push(format!("I{step}")),
+                Event::Announce { steps: Some(_), .. } => {}
+                Event::EpochEnd { epoch, seconds, facts, .. } => {
+                    let Facts { step_seconds, metrics, .. } = facts;
+                    said.push(format!("E{epoch} {seconds:?} {step_seconds:?} {}", metrics.len()));
                 }
-                Some(other) => panic!("{other:?}"),
-                None => said.push("-".to_owned()),
+                other => panic!("{other:?}"),
+            });
+            if said.len() == before && heads == 0 {
+                said.push("-".to_owned());
             }
         }
         said
@@ -252,7 +309,11 @@ mod tests {
             ("46/46 - 3s - loss: -1.9 - Acc@1: 2", "E1 Some(3.0) None 2"),
         ] {
             assert_eq!(said(&["Epoch 1/5", line]), [expected], "{line}");
-            assert_eq!(said(&[line]), ["-"], "without an epoch: {line}");
+            let alone = said(&[line]);
+            assert!(
+                alone == ["-"] || line.contains("val_") && alone == ["I782"],
+                "without an epoch: {line}: {alone:?}"
+            );
         }
     }
 
@@ -284,6 +345,24 @@ mod tests {
             "13/13 [====] - 2s 150ms/step - loss: 2.3",
         ];
         assert_eq!(said(&lines), ["S10", "S12", "E1 Some(2.0) Some(0.15) 1"]);
+    }
+
+    #[test]
+    fn a_line_of_unknown_length_with_validation_ends_its_epoch() {
+        let lines = ["Epoch 1/12", "  600/Unknown - 5s 8ms/step - loss: 0.3 - val_loss: 0.1"];
+        assert_eq!(said(&lines), ["S600", "E1 Some(5.0) Some(0.008) 2"]);
+    }
+
+    #[test]
+    fn the_next_head_names_the_epoch_of_a_bar_without_one() {
+        let lines = [
+            " 13/102 [==>....] - ETA: 7:25 - loss: 0.6",
+            "102/102 [====] - 51s 500ms/step - loss: 0.6 - val_loss: 0.5",
+            "Epoch 7/9",
+        ];
+        assert_eq!(said(&lines), ["I13", "I102", "E6 Some(51.0) Some(0.5) 0"]);
+        let lines = ["79/79 [====] - 0s 1ms/step - loss: 0.1", "Epoch 1/9", "Epoch 2/9"];
+        assert_eq!(said(&lines), ["-"], "an evaluation before the training");
     }
 
     #[test]

@@ -242,6 +242,7 @@ pub(super) fn name(between: &str) -> &str {
         name.rfind([',', ';', '|', '(', ')', '[', ']', '{', '}', '\t', '"', '\'']).map_or(0, |at| at + 1);
     let begin = name.rfind(" - ").map_or(begin, |at| begin.max(at + 3));
     let begin = name.rfind(": ").map_or(begin, |at| begin.max(at + 2));
+    let name = name.strip_suffix(" is").filter(|name| name.len() >= begin).unwrap_or(name);
     name[begin..].trim_start_matches([' ', '-', ':', '>', '=', '.', '%', '*', '/']).trim_end()
 }
 

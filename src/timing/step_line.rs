@@ -86,13 +86,15 @@ pub(super) fn bracketed(text: &str) -> Option<(Event<'_>, bool)> {
 pub(super) fn counted(text: &str) -> Option<Event<'_>> {
     let (step, of, rest) = numbered(text)?;
     // A bar is read by those who know whose it is; Caffe counts the batches of its test runs so.
-    if rest.trim_start().starts_with("[=") || text.contains("caffe.cpp:") {
+    if rest.trim_start().starts_with("[=") || rest.contains("=]") || text.contains("caffe.cpp:") {
         return None;
     }
     let Rest { facts, .. } = epoch_line::figures(rest);
+    // The accuracy of a batch without a count or a loss is what a test prints.
+    let tested = of.is_none() && scan::holds(&text[..text.len() - rest.len()], "batch");
     let told = facts.step_seconds.is_some()
         || facts.throughput.is_some()
-        || facts.metrics.iter().any(|(name, _)| is_measure(name));
+        || facts.metrics.iter().any(|(name, _)| is_measure(name) && !(tested && scan::holds(name, "acc")));
     told.then_some(Event::Iteration { step: Some(step), of, facts })
 }
 
@@ -145,10 +147,6 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
     {
         return Some(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
     }
-    // Behind a step it is the time so far.
-    if counted(text).is_some() {
-        return None;
-    }
     let phrase = TOTALS.iter().find_map(|phrase| find(text, phrase).map(|at| (at, at + phrase.len())))?;
     if scan::holds(&text[..phrase.0], "remain") || scan::holds(&text[..phrase.0], "estimated") {
         return None;
@@ -162,11 +160,11 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
     // is not that of one.
     let named =
         !text[phrase.0..phrase.1].to_ascii_lowercase().starts_with("total") || scan::holds(text, "train");
-    let facts = Facts::default();
+    let throughput = epoch_line::figures(rest).facts.throughput.filter(|_| seconds.is_some());
     Some(if seconds.is_some() && (known || named) {
-        Event::RunEnd { seconds, facts }
+        Event::RunEnd { seconds, facts: Facts { throughput, ..Facts::default() } }
     } else {
-        Event::Validation { facts }
+        Event::Validation { facts: Facts::default() }
     })
 }
 
@@ -204,6 +202,10 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     let is = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
     let (trained, evaluated) = (is(&TRAINED), is(&EVALUATED));
     if !trained && !evaluated {
+        // A server answers requests.
+        if scan::holds(text, "requests/s") || scan::holds(text, "req/s") {
+            return None;
+        }
         let said = starts_with_any(
             text,
             &[
@@ -212,6 +214,7 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
                 "avg loss",
                 "average loss",
                 "avg. loss",
+                "total loss",
                 "throughput",
                 "speed",
                 "training speed",
@@ -332,7 +335,20 @@ mod tests {
             };
             assert!((seconds - time).abs() < 1e-9, "{text}: {seconds}");
         }
+        let text = "Training finished with 25600000 samples in 71.5 seconds, 358417.0 samples/second.";
+        let Some(Event::RunEnd { seconds: Some(71.5), facts }) = total(text, true) else { panic!() };
+        assert_eq!(facts.throughput.map(|rate| (rate.value, rate.unit)), Some((358_417.0, "samples/s")));
+        let Some(Event::Figures { facts }) = figures("Total loss is  26.5 ETA is  6:49:22.9") else {
+            panic!()
+        };
+        assert_eq!(facts.metrics, [("Total loss".into(), 26.5)]);
         assert!(matches!(total("Finished Training", true), Some(Event::Validation { .. })));
+    }
+
+    #[test]
+    fn the_rate_of_a_server_is_none_of_training() {
+        assert!(figures("Throughput: 5.21 requests/s, 2012.44 tokens/s").is_none());
+        assert!(figures("Throughput: 2012.44 tokens/s").is_some());
     }
 
     #[test]
@@ -345,6 +361,8 @@ mod tests {
             "val step 3 loss 2",
             "batch_size 3 loss 4",
             "it 3.5 loss",
+            "caffe.cpp:304] Batch 1, accuracy = 0.69",
+            "step 157/157 [======] - loss: 3.9e-04 - acc: 0.9693 - 6ms/step",
         ] {
             assert!(
                 bracketed(text).is_none() && counted(text).is_none() && total(text, true).is_none(),

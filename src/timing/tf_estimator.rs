@@ -21,6 +21,10 @@ use super::scan;
 pub(super) struct TfEstimator {
     /// The last step that was named.
     step: Option<u64>,
+    /// The steps between two lines.
+    interval: Option<u64>,
+    /// The last rate, in steps per second.
+    rate: Option<f64>,
     trained: Trained,
 }
 
@@ -57,7 +61,11 @@ impl TfEstimator {
         let message = scan::message(text);
         for (name, unit) in [("global_step/sec: ", "steps/s"), ("examples/sec: ", "samples/s")] {
             if let Some(rest) = message.strip_prefix(name) {
-                let throughput = Rate::of_run(scan::number(rest)?.0, unit);
+                let value = scan::number(rest)?.0;
+                if unit == "steps/s" {
+                    self.rate = Some(value);
+                }
+                let throughput = Rate::of_run(value, unit);
                 return Some(Event::Figures { facts: Facts { throughput, ..Facts::default() } });
             }
         }
@@ -120,16 +128,33 @@ impl TfEstimator {
         if !logged && !metrics.iter().any(|(name, _)| name.contains("loss")) {
             return None;
         }
-        let steps = self.step.and_then(|last| step.checked_sub(last)).filter(|steps| *steps > 0);
-        let step_seconds = seconds
-            .zip(steps)
-            .and_then(|(seconds, steps)| u32::try_from(steps).ok().map(|steps| seconds / f64::from(steps)));
+        let step_seconds =
+            seconds.zip(self.steps_since(step, seconds)).map(|(seconds, steps)| seconds / steps);
         self.step = Some(step);
         Some(Event::Iteration {
             step: Some(step),
             of: None,
             facts: Facts { step_seconds, metrics, ..Facts::default() },
         })
+    }
+}
+
+impl TfEstimator {
+    /// How many steps the `seconds` behind `step` are of.
+    fn steps_since(&mut self, step: u64, seconds: Option<f64>) -> Option<f64> {
+        let Some(last) = self.step else {
+            // Nothing came before: the rate, printed with every time, tells.
+            return self
+                .rate
+                .zip(seconds)
+                .map(|(rate, seconds)| (rate * seconds).round())
+                .filter(|s| *s >= 1.0);
+        };
+        let apart = step.checked_sub(last).filter(|steps| *steps > 0)?;
+        // Where lines were cut out, the time is still that of the usual number of steps.
+        let steps = self.interval.filter(|usual| apart > *usual && apart % usual == 0).unwrap_or(apart);
+        self.interval = Some(steps);
+        u32::try_from(steps).ok().map(f64::from)
     }
 }
 
@@ -158,6 +183,20 @@ mod tests {
             step("INFO:tensorflow:global step 120: loss = 5.5 (0.898 sec/step)"),
             (120, Some(0.898), 1)
         );
+    }
+
+    #[test]
+    fn cut_lines_do_not_stretch_the_interval() {
+        let mut estimator = TfEstimator::default();
+        let mut seconds = |text| match estimator.read_line(text) {
+            Some(Event::Iteration { facts, .. }) => facts.step_seconds,
+            _ => None,
+        };
+        assert_eq!(seconds("global_step/sec: 139.711"), None);
+        assert_eq!(seconds("loss = 0.5, step = 9900 (0.75 sec)"), Some(0.75 / 105.0));
+        assert_eq!(seconds("loss = 0.5, step = 10000 (0.5 sec)"), Some(0.005));
+        assert_eq!(seconds("loss = 0.5, step = 10700 (0.25 sec)"), Some(0.0025));
+        assert_eq!(seconds("loss = 0.5, step = 10750 (0.25 sec)"), Some(0.005));
     }
 
     #[test]
