@@ -87,7 +87,7 @@ pub(super) fn postfix<'a>(text: &'a str, facts: &mut Facts<'a>) {
             .map_or(plain, |plain| plain.trim_end_matches(|c: char| scan::is_word(c) || c == '.'));
         let name = scan::name(named);
         if named.ends_with(['=', ':', '\'', '"'])
-            && !matches!(name, "v_num" | "device")
+            && !matches!(name, "v_num" | "device" | "epoch")
             && let Some(name) = scan::metric_name(name)
         {
             facts.metrics.push((name, value));
@@ -112,7 +112,9 @@ fn bracketed(text: &str) -> Option<Bar<'_>> {
     let (label, step, of) = counts(before)?;
     let mut bar = Bar { label, step, of, elapsed, remaining, ..Bar::default() };
     let rest = rest.trim_start_matches([',', ' ']);
-    let end = rest.rfind(']').unwrap_or(rest.len());
+    // A bracket right behind the rate closes the bar; what follows, such as the mark of another rank, is none of it.
+    let closing = |end: &usize| !rest[..*end].contains([',', '[']);
+    let end = rest.find(']').filter(closing).or_else(|| rest.rfind(']')).unwrap_or(rest.len());
     let (rate, postfix) = rest[..end].split_once(',').unwrap_or((&rest[..end], ""));
     bar.postfix = postfix.trim();
     if !bar.take_rate(rate.trim()) {

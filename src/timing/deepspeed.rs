@@ -50,12 +50,17 @@ impl Recogniser for DeepSpeed {
             ", Rank: ",
             "Samples/sec: ",
             " PPO Epoch: ",
+            "oss: ",
         ]
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         let text = line.text.trim();
-        let event = self.engine(text).or_else(|| pipeline(text)).or_else(|| self.chat(text, say));
+        let event = self
+            .engine(text)
+            .or_else(|| pipeline(text))
+            .or_else(|| self.chat(text, say))
+            .or_else(|| loss(text));
         if let Some(event) = event {
             say(event);
         }
@@ -173,6 +178,16 @@ fn pipeline(text: &str) -> Option<Event<'_>> {
         of: None,
         facts: Facts { step_seconds, throughput, metrics, ..Facts::default() },
     })
+}
+
+/// `Loss: 10.8766` and nothing else behind what a logger writes: the engine leaves the loss to the script.
+fn loss(text: &str) -> Option<Event<'_>> {
+    let (words, value) = text.rsplit_once(' ')?;
+    let (value, _) = scan::number(value).filter(|(_, rest)| rest.is_empty())?;
+    let (head, name) = words.split_at_checked(words.len().checked_sub("loss:".len())?)?;
+    let alone = head.is_empty() || head.ends_with("] ") || head.ends_with("- ");
+    let facts = Facts { metrics: vec![("loss".into(), value)], ..Facts::default() };
+    (alone && name.eq_ignore_ascii_case("loss:")).then_some(Event::Figures { facts })
 }
 
 /// The figures of Chat's lines without a step.

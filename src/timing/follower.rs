@@ -405,6 +405,11 @@ impl Reader {
         for other in others.iter().filter(unsure).filter(|_| first.certain.is_some()) {
             fill_figures(&mut progress, other.progress());
         }
+        // Frameworks leave it to the script to say how long all took.
+        if weight == Weight::Family && progress.run_seconds.is_none() {
+            let plain = |other: &&&Speaker| other.recogniser.weight() == Weight::Plain;
+            progress.run_seconds = others.iter().filter(plain).find_map(|other| other.progress().run_seconds);
+        }
         progress
     }
 }

@@ -38,6 +38,8 @@ struct Headless {
     seconds: Option<f64>,
     step: (u64, u64),
     step_seconds: Option<f64>,
+    /// True where it has `val_` metrics.
+    validated: bool,
 }
 
 /// How the end of an epoch was written.
@@ -74,6 +76,13 @@ impl Recogniser for Keras {
             say(event);
         }
     }
+
+    /// Keras 3 writes no header where there is one epoch only; no evaluation has figures of the validation.
+    fn finish(&mut self, say: &mut dyn FnMut(Event<'static>)) {
+        if let Some(Headless { seconds, step, validated: true, .. }) = self.headless.take() {
+            say(Event::EpochOver { seconds, step: Some(step), facts: Facts::default() });
+        }
+    }
 }
 
 impl Keras {
@@ -82,7 +91,7 @@ impl Keras {
         match text.as_bytes().first()? {
             b'E' => {
                 let (epoch, epochs) = header(text)?;
-                if let Some(Headless { seconds, step, step_seconds }) = self.headless.take()
+                if let Some(Headless { seconds, step, step_seconds, .. }) = self.headless.take()
                     && let Some(epoch) = epoch.checked_sub(1).filter(|epoch| *epoch > 0)
                 {
                     let facts = Facts { step_seconds, ..Facts::default() };
@@ -148,7 +157,8 @@ impl Keras {
             let to_go = bar.eta || bar.seconds == Some(0.0) && bar.whole().is_some_and(|whole| whole >= 1.0);
             let seconds = bar.seconds.filter(|_| !to_go);
             let step_seconds = bar.facts.step_seconds;
-            self.headless = Some(Headless { seconds, step: (step, of), step_seconds });
+            self.headless =
+                Some(Headless { seconds, step: (step, of), step_seconds, validated: bar.validated() });
         }
         if !growing && self.grown != Some(of) && !bar.validated() {
             return None;

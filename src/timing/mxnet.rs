@@ -14,7 +14,7 @@
 //! Epoch: 1, Batch: 3900/8164, Loss=0.95, Throughput=52.94 samples/s
 //! ```
 //!
-//! Epochs count from 0.
+//! Epochs count from 0, in R from 1.
 
 use std::borrow::Cow;
 
@@ -30,6 +30,8 @@ const NOT_METRICS: [&str; 9] =
 pub(super) struct MxNet {
     /// The epoch of the last line.
     epoch: Option<u64>,
+    /// True for R, which counts from 1.
+    from_one: bool,
     /// True where the totals of the training come next.
     finishing: bool,
 }
@@ -43,6 +45,9 @@ impl Recogniser for MxNet {
         &[
             "Epoch[",
             "[Epoch ",
+            "Batch [",
+            "] Train-",
+            "] Validation-",
             "hroughput=",
             "Thoughput=",
             "Finish training step",
@@ -51,7 +56,7 @@ impl Recogniser for MxNet {
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
-        Some(true)
+        Some(!self.from_one)
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -69,6 +74,9 @@ impl MxNet {
         }
         if let Some(rest) = scan::after(text, "[Epoch ") {
             return self.gluon(rest);
+        }
+        if let Some(event) = self.of_r(text) {
+            return Some(event);
         }
         if text.contains("Finish training step") {
             self.finishing = true;
@@ -100,6 +108,25 @@ impl MxNet {
             Some(epoch) => Event::Step { epoch, epochs: None, step, of, facts },
             None => Event::Iteration { step: Some(step), of, facts },
         })
+    }
+
+    /// `Batch [50] Speed: 26130.01 samples/sec Train-accuracy=0.11` and, at the end of an epoch, `[1] Train-accuracy=0.70`.
+    fn of_r<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
+        if let Some(rest) = text.strip_prefix("Batch [") {
+            let (step, rest) = scan::unsigned(rest)?;
+            let facts = Facts { throughput: rate(rest), metrics: metrics(rest), ..Facts::default() };
+            return facts.throughput.is_some().then_some(Event::Iteration {
+                step: Some(step),
+                of: None,
+                facts,
+            });
+        }
+        let (epoch, rest) = scan::unsigned(text.strip_prefix('[')?)?;
+        let rest = rest
+            .strip_prefix("] ")
+            .filter(|rest| ["Train-", "Validation-"].iter().any(|name| rest.starts_with(name)))?;
+        self.from_one = true;
+        self.module(epoch, rest)
     }
 
     /// What follows `Epoch[0] `.
@@ -239,7 +266,7 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> String {
-        match (MxNet { epoch: Some(0), finishing: true }).read_line(text) {
+        match (MxNet { epoch: Some(0), finishing: true, from_one: false }).read_line(text) {
             Some(Event::Step { epoch, step, of, facts, .. }) => {
                 format!(
                     "S{epoch} {step} {of:?} {:?} {}",

@@ -8,11 +8,12 @@
 //! [TRAIN] epoch: 1, iter: 20/500, loss: 2.0859, batch_cost: 0.5344, ips: 3.7425 samples/sec | ETA 00:04:16    paddleseg
 //! global step 10, epoch: 1, batch: 10, loss: 1.2, speed: 5.43 step/s                                          paddlenlp
 //! loss: 1.2, learning_rate: 1e-05, global_step: 10, interval_runtime: 5.2, interval_samples_per_second: 12.3    its Trainer
+//! [Pass 0, train batch 30]    loss 11.1, acc1 0.0, batch_cost 0.12962 sec, ips 987.52497 images/sec           models, 1.8
 //! step 938/938 [====] - loss: 0.0519 - acc: 0.9344 - 15ms/step                                                paddle.Model
 //! ```
 //!
 //! The forms are those of `ppcls/engine/train/utils.py`, `ppdet/engine/callbacks.py`, `tools/program.py` of PaddleOCR,
-//! `paddleseg/core/train.py` and `paddle/hapi/progressbar.py`, 2.0 to 3.0. Only PaddleDetection counts epochs from 0.
+//! `paddleseg/core/train.py` and `paddle/hapi/progressbar.py`, 2.0 to 3.0. PaddleDetection and passes count from 0.
 
 use super::event::{Event, Facts, Line, Rate, Recogniser};
 use super::names::Trained;
@@ -63,6 +64,8 @@ impl Recogniser for Paddle {
             "][Epoch ",
             "batch_cost: ",
             "train step:",
+            ", train batch ",
+            ", trainbatch ",
             "global step ",
             "Epoch ",
             "step ",
@@ -143,6 +146,10 @@ impl Paddle {
             let (step, rest) = scan::unsigned(rest)?;
             return Some(Event::Step { epoch, epochs: None, step, of: None, facts: figures(rest) });
         }
+        if let Some(event) = pass(text) {
+            self.from_zero = true;
+            return Some(event);
+        }
         if text.contains("Eval begin") {
             return self.model_epoch.take().map(|_| Event::Validation { facts: Facts::default() });
         }
@@ -188,6 +195,28 @@ fn classification(text: &str) -> Option<Event<'_>> {
     let (step, of, rest) = scan::counted(rest.strip_prefix("][Iter:")?)?;
     let facts = figures(rest.strip_prefix(']')?);
     Some(Event::Step { epoch, epochs, step, of, facts })
+}
+
+/// `[Pass 0, train batch 30] \tloss 11.1, acc1 0.0, lr 0.1, batch_cost 0.12 sec, ips 987.5 images/sec`.
+fn pass(text: &str) -> Option<Event<'_>> {
+    let (epoch, rest) = scan::unsigned(scan::after(text, "Pass ")?)?;
+    let rest = rest.strip_prefix(", train")?.trim_start().strip_prefix("batch ")?;
+    let (step, rest) = scan::unsigned(rest)?;
+    let mut facts = Facts::default();
+    for field in rest.trim_start_matches([']', ',', ' ', '\t']).split(", ") {
+        let Some((name, value)) = field.trim().split_once(' ') else { continue };
+        let Some((value, unit)) = scan::number(value) else { continue };
+        match name {
+            "batch_cost" | "time" => facts.step_seconds = Some(value),
+            "ips" => {
+                let unit = scan::rate_unit(unit).map_or("samples/s", |(unit, _)| unit);
+                facts.throughput = Rate::of_run(value, unit);
+            }
+            name if NOT_METRICS.contains(&name) => {}
+            name => facts.metrics.extend(scan::metric_name(name).map(|name| (name, value))),
+        }
+    }
+    (!facts.is_empty()).then_some(Event::Step { epoch, epochs: None, step, of: None, facts })
 }
 
 /// `: 1, iter: 20/500, loss: 2.0859, ...` or `=1, iter=20/500, loss=2.0859, ...`; steps count through the run.
@@ -321,6 +350,10 @@ mod tests {
             (
                 "2021-03-30 06:55:57 [INFO]\t[TRAIN] epoch: 1, iter: 20/500, loss: 2.5, lr: 0.01, batch_cost: 0.5, reader_cost: 0.07, ips: 3.5 samples/sec | ETA 00:04:16",
                 "RSome(1) None 20 Some(500) Some(0.5) Some(3.5) 2",
+            ),
+            (
+                "INFO:utils.utility:[Pass 0, train batch 30] \tloss 11.5, acc1 0.5, lr 0.1, batch_cost 0.5 sec, reader_cost 0.1 sec, ips 987.5 images/sec",
+                "S0 None 30 None Some(0.5) Some(987.5) 3",
             ),
             (
                 "global step 10, epoch: 1, batch: 9, loss: 1.5, speed: 5.5 step/s",

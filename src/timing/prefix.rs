@@ -12,6 +12,7 @@
 //! 2024-01-31T10:00:00.123456789Z Epoch 1/5                 kubectl logs --timestamps, docker logs -t
 //! Jan 31 10:00:00 Epoch 1/5                                ts of moreutils
 //! [2024-01-31 10:00:00] Epoch 1/5
+//! # Epoch 1/5        > Epoch 1/5                           comments of a script, quotations
 //! ```
 //!
 //! A mark counts as one only in a form that ordinary output hardly has: `loss: 0.5` and `top1: 70` are no hosts.
@@ -26,6 +27,7 @@ const HOSTS: [&str; 15] = [
 
 /// Splits off a rank's mark and the times around it; the mark is that of the rank, without what surrounds it.
 pub(super) fn split(text: &str) -> (Option<&str>, &str) {
+    let text = text.strip_prefix("# ").or_else(|| text.strip_prefix("> ")).unwrap_or(text);
     let text = without_time(text);
     match mark(text) {
         Some((mark, rest)) => (Some(mark), without_time(rest)),
@@ -58,7 +60,10 @@ fn bracketed(text: &str) -> Option<(&str, &str)> {
     if mark.starts_with("default") || mark.starts_with("rank") {
         return rest.strip_prefix(':').map(|rest| (mark, rest));
     }
-    // Rounds of boosting stand in brackets too, before metrics in small letters.
+    // Rounds of boosting stand in brackets too, before metrics in small letters, as do epochs of MXNet for R.
+    if ["Train-", "Validation-"].iter().any(|name| rest.trim_start().starts_with(name)) {
+        return None;
+    }
     let number = !mark.is_empty() && mark.len() <= 4 && mark.bytes().all(|byte| byte.is_ascii_digit());
     let rest = rest.strip_prefix(' ').filter(|_| number)?;
     rest.starts_with(|c: char| c.is_ascii_uppercase() || matches!(c, '[' | ':')).then_some((mark, rest))
@@ -186,6 +191,8 @@ mod tests {
             "2024-01-31 10:00:00 Epoch 1/5",
             "[2024-01-31 10:00:00.5] Epoch 1/5",
             "Jan 31 10:00:00 Epoch 1/5",
+            "# Epoch 1/5",
+            "> 2024-01-31 10:00:00 Epoch 1/5",
         ] {
             assert_eq!(split(line), (None, "Epoch 1/5"), "{line}");
         }
@@ -203,6 +210,7 @@ mod tests {
             "step-time: 3",
             "[0]\tvalidation_0-logloss:0.6",
             "[0] train-rmse:0.6",
+            "[1] Train-accuracy=0.7",
             "[12/100] loss 3",
             "(1) Train",
             "10 | loss 3",

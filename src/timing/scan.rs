@@ -24,7 +24,7 @@ pub(super) fn counted(text: &str) -> Option<(u64, Option<u64>, &str)> {
     }
 }
 
-/// A number: `12`, `-0.5`, `7.03e+00`, `nan`, `inf`.
+/// A number: `12`, `-0.5`, `7.03e+00`, `nan`, `inf`, and as old runtimes of Microsoft wrote them, `1.#QNAN000`, `-1.#IND`.
 pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -42,6 +42,12 @@ pub(super) fn number(text: &str) -> Option<(f64, &str)> {
         let rest = &text[sign + 3..];
         let value = if word == "nan" { f64::NAN } else { f64::INFINITY };
         return (!rest.starts_with(is_word)).then_some((if bytes[0] == b'-' { -value } else { value }, rest));
+    }
+    if let Some(word) = text[end..].strip_prefix('#').filter(|_| text[..end].ends_with('.')) {
+        let value = if word.starts_with("INF") { f64::INFINITY } else { f64::NAN };
+        let rest = word.trim_start_matches(is_word);
+        let known = ["QNAN", "SNAN", "IND", "INF"].iter().any(|known| word.starts_with(known));
+        return known.then_some((if bytes[0] == b'-' { -value } else { value }, rest));
     }
     if matches!(bytes.get(end), Some(b'e' | b'E')) {
         let signed = end + 1 + usize::from(matches!(bytes.get(end + 1), Some(b'-' | b'+')));
@@ -308,6 +314,9 @@ mod tests {
         }
         assert!(number("nan - x").is_some_and(|(value, rest)| value.is_nan() && rest == " - x"));
         assert_eq!(number("-inf"), Some((f64::NEG_INFINITY, "")));
+        assert!(number("-1.#IND00;").is_some_and(|(value, rest)| value.is_nan() && rest == ";"));
+        assert!(number("1.#QNAN000").is_some_and(|(value, rest)| value.is_nan() && rest.is_empty()));
+        assert_eq!(number("1.#INF"), Some((f64::INFINITY, "")));
         for text in ["", "-", ".", "nano", "x1", "+-1"] {
             assert_eq!(number(text), None, "{text}");
         }

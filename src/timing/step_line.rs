@@ -23,13 +23,14 @@ const STEP_WORDS: [&str; 8] =
     ["iteration", "iter", "global step", "global_step", "step", "batch", "it", "episode"];
 
 /// Phrases of lines that say that the training is over, with its time where there is one.
-const TOTALS: [&str; 20] = [
+const TOTALS: [&str; 21] = [
     "training complete",
     "training finished",
     "finished training",
     "training done",
     "training took",
     "training time",
+    "training duration",
     "total time",
     "total training time",
     "total elapsed",
@@ -148,7 +149,11 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
         return Some(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
     }
     let phrase = TOTALS.iter().find_map(|phrase| find(text, phrase).map(|at| (at, at + phrase.len())))?;
-    if scan::holds(&text[..phrase.0], "remain") || scan::holds(&text[..phrase.0], "estimated") {
+    // What is to come, or a total of something smaller.
+    if ["remain", "estimated", "epoch", "test", "eval", "valid"]
+        .iter()
+        .any(|word| scan::holds(&text[..phrase.0], word))
+    {
         return None;
     }
     let rest = &text[phrase.1..];
@@ -326,6 +331,7 @@ mod tests {
             ("Training complete in 1m 46s", 106.0),
             ("Training time 0:10:23", 623.0),
             ("Total time elapsed: 5.1234s", 5.1234),
+            ("Training duration (s) :  28.15", 28.15),
             ("INFO: Total training time: 1.5 hours", 5400.0),
             ("--- 12.25 seconds ---", 12.25),
             ("Finished training, took 90 sec.", 90.0),
@@ -343,6 +349,7 @@ mod tests {
         };
         assert_eq!(facts.metrics, [("Total loss".into(), 26.5)]);
         assert!(matches!(total("Finished Training", true), Some(Event::Validation { .. })));
+        assert_eq!(total("Test: Total time: 0:00:04 (0.0828 s / it)", true), None);
     }
 
     #[test]

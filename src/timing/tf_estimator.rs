@@ -42,6 +42,7 @@ impl Recogniser for TfEstimator {
             " sec)",
             "or final step: ",
             "Saving dict for",
+            "Saving evaluation summary for",
         ]
     }
 
@@ -73,7 +74,8 @@ impl TfEstimator {
             let metrics = vec![("loss".into(), scan::number(rest)?.0)];
             return Some(Event::RunEnd { seconds: None, facts: Facts { metrics, ..Facts::default() } });
         }
-        if let Some(rest) = message.strip_prefix("Saving dict for global step ") {
+        let saved = ["Saving dict for global step ", "Saving evaluation summary for step "];
+        if let Some(rest) = saved.iter().find_map(|words| message.strip_prefix(words)) {
             let (_, figures) = rest.split_once(": ")?;
             let metrics = scan::metrics(figures, &["global_step"]);
             let metrics = self.trained.tell_apart("eval_", metrics);
