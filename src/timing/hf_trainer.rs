@@ -45,8 +45,10 @@ pub(super) struct HfTrainer {
     over: bool,
     /// Seconds of the training that is over.
     runtime: Option<f64>,
-    /// True in the table of a training's figures.
+    /// True in the table of a training's figures, or of an evaluation's.
     table: bool,
+    /// The run time of a closing dictionary that is printed on several lines, until its end.
+    wrapped: Option<f64>,
 }
 
 /// The state of a bar.
@@ -71,7 +73,7 @@ impl Recogniser for HfTrainer {
             "Num Epochs = ",
             "Num epochs = ",
             "otal optimization steps = ",
-            "train metrics *****",
+            " metrics *****",
             "_runtime",
             "epoch ",
             "%|",
@@ -79,7 +81,7 @@ impl Recogniser for HfTrainer {
     }
 
     fn wants_every_line(&self) -> bool {
-        self.table
+        self.table || self.wrapped.is_some()
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
@@ -93,6 +95,13 @@ impl Recogniser for HfTrainer {
         }
         if let Some(bar) = bar::read(text) {
             self.read_bar(&bar, say);
+        }
+        if let Some(seconds) = self.wrapped.take() {
+            return self.read_wrapped(seconds, text, say);
+        }
+        if let Some(rest) = text.strip_prefix("{'train_runtime': ").filter(|rest| rest.ends_with(',')) {
+            self.wrapped = scan::number(rest).filter(|(_, rest)| *rest == ",").map(|(seconds, _)| seconds);
+            return;
         }
         if let Some(begin) = text.find('{')
             && text.contains("poch")
@@ -110,6 +119,8 @@ impl HfTrainer {
             *self = Self { known: true, ended: Some(0), ..Self::default() };
         } else if text.ends_with("***** train metrics *****") {
             (self.known, self.table) = (true, true);
+        } else if text.ends_with("***** eval metrics *****") {
+            self.table = self.known;
         } else if let Some((_, number)) =
             text.split_once("Num Epochs = ").or_else(|| text.split_once("Num epochs = "))
         {
@@ -235,6 +246,31 @@ impl HfTrainer {
         }
     }
 
+    /// Reads a further line of a closing dictionary, ` 'train_loss': 0.33,`; the last has the bracket.
+    fn read_wrapped<'a>(&mut self, seconds: f64, text: &str, say: &mut dyn FnMut(Event<'a>)) {
+        let line = format!("{{{text}");
+        let pairs = dict::read(&line);
+        if pairs.is_empty() {
+            return;
+        }
+        let number = |key| dict::get(&pairs, key).and_then(Value::number);
+        let mut facts = Facts::default();
+        if let Some(rate) = number("train_samples_per_second") {
+            facts.throughput = Rate::of_run(rate, "samples/s");
+        }
+        facts.metrics.extend(number("train_loss").map(|loss| ("train_loss".into(), loss)));
+        self.know(say);
+        if let Some(epoch) = number("epoch").filter(|epoch| (0.0..1e9).contains(epoch)) {
+            self.read_epoch(epoch, true, say);
+        }
+        if text.ends_with('}') {
+            (self.over, self.runtime) = (true, Some(seconds));
+            return say(Event::RunEnd { seconds: Some(seconds), facts });
+        }
+        self.wrapped = Some(seconds);
+        say(Event::Figures { facts });
+    }
+
     /// Reads a row of the table, `train_loss = 2.1`; false where it is none.
     fn read_row<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) -> bool {
         let Some((key, value)) = text.split_once('=') else { return false };
@@ -259,6 +295,13 @@ impl HfTrainer {
             ("train_loss", Some(loss)) if !self.over => {
                 facts.metrics.push((key.into(), loss));
                 say(Event::Figures { facts });
+            }
+            (_, Some(value))
+                if key.starts_with("eval_")
+                    && !["runtime", "samples", "_second", "mem_"].iter().any(|part| key.contains(part)) =>
+            {
+                facts.metrics.push((key.into(), value));
+                say(Event::Validation { facts });
             }
             _ => {}
         }

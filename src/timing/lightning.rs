@@ -101,11 +101,15 @@ impl Lightning {
         }
         let rest = text.get(text.find("Epoch ")?..)?;
         let (epoch, last, _) = scan::counted(&rest["Epoch ".len()..])?;
-        let bar = bar::read(rest).or_else(|| rich(rest))?;
-        self.read_bar(&bar, epoch, last)
+        if let Some(bar) = bar::read(rest) {
+            // Bars of scvi-tools, which count the epochs themselves: `Epoch 20/20: 100%|█| 20/20`.
+            return self.read_bar(&bar, epoch, last);
+        }
+        // The bars of rich name the last epoch.
+        self.read_bar(&rich(rest)?, epoch, last.and_then(|last| last.checked_add(1)))
     }
 
-    fn read_bar<'a>(&mut self, bar: &Bar<'a>, epoch: u64, last: Option<u64>) -> Option<Event<'a>> {
+    fn read_bar<'a>(&mut self, bar: &Bar<'a>, epoch: u64, epochs: Option<u64>) -> Option<Event<'a>> {
         if self.epoch.is_none() {
             self.from_one = self.from_start && epoch == 1;
         }
@@ -114,8 +118,6 @@ impl Lightning {
             return None;
         }
         (self.epoch, self.full) = (Some(epoch), bar.is_full());
-        // The bars of rich name the last epoch.
-        let epochs = last.and_then(|last| last.checked_add(1));
         let facts = bar.facts();
         Some(match bar.of.filter(|_| bar.is_full()) {
             Some(of) => {

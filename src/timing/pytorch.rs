@@ -43,7 +43,17 @@ impl Recogniser for PyTorch {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &["Epoch: ", "Test", "* Acc@", "* Prec@", "Training time ", "Acc@1 ", " epochs", "hroughput"]
+        &[
+            "Epoch: ",
+            "epoch: [",
+            "Test",
+            "* Acc@",
+            "* Prec@",
+            "Training time ",
+            "Acc@1 ",
+            " epochs",
+            "hroughput",
+        ]
     }
 
     fn counts_from_zero(&self) -> Option<bool> {
@@ -72,14 +82,17 @@ impl PyTorch {
             return plain.then_some(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
         }
         let head = text.get(..text.floor_char_boundary(MAX_PREFIX)).unwrap_or(text);
-        let Some((before, _)) = head.split_once("Epoch: ") else { return self.said(text) };
+        // Copies of it say what they count: `Train: data epoch: [0]`.
+        let Some((before, _)) = head.split_once("Epoch: ").or_else(|| head.split_once("epoch: ")) else {
+            return self.said(text);
+        };
         let after = &text[before.len() + "Epoch: ".len()..];
         if before.ends_with("Train ") {
             (self.from_one, self.stepped) = (true, true);
             return samples(after);
         }
         let plain = before.is_empty() || before.ends_with([' ', '\t', ']']);
-        let tested = before.contains("Test") || before.contains("Val");
+        let tested = ["test", "val"].iter().any(|word| scan::holds(before, word));
         if plain && !tested { self.steps(after.strip_prefix('[')?) } else { None }
     }
 
@@ -302,6 +315,13 @@ mod tests {
         let event = read("Epoch: [0] Total time: 0:00:21 (0.3570 s / it)").unwrap();
         let Event::EpochEnd { epoch: 0, seconds: Some(21.0), facts, .. } = event else { panic!("{event:?}") };
         assert_eq!(facts.step_seconds, Some(0.357));
+    }
+
+    #[test]
+    fn a_word_before_the_epoch_says_what_it_is_of() {
+        let event = read("Train: data epoch: [0] Total time: 0:08:05 (0.1620 s / it)").unwrap();
+        assert!(matches!(event, Event::EpochEnd { epoch: 0, seconds: Some(485.0), .. }), "{event:?}");
+        assert_eq!(read("Eval: data epoch: [0] Total time: 0:02:16 (0.0808 s / it)"), None);
     }
 
     #[test]

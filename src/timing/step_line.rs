@@ -22,6 +22,10 @@ const MAX_PREFIX: usize = 100;
 const STEP_WORDS: [&str; 8] =
     ["iteration", "iter", "global step", "global_step", "step", "batch", "it", "episode"];
 
+/// Parts of words before a total that say that it is to come, or that of something else than the training.
+const OTHER_TOTALS: [&str; 8] =
+    ["remain", "estimated", "parsed", "profiling", "epoch", "test", "eval", "valid"];
+
 /// Phrases of lines that say that the training is over, with its time where there is one.
 const TOTALS: [&str; 21] = [
     "training complete",
@@ -149,11 +153,7 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
         return Some(Event::RunEnd { seconds: Some(seconds), facts: Facts::default() });
     }
     let phrase = TOTALS.iter().find_map(|phrase| find(text, phrase).map(|at| (at, at + phrase.len())))?;
-    // What is to come, or a total of something smaller.
-    if ["remain", "estimated", "epoch", "test", "eval", "valid"]
-        .iter()
-        .any(|word| scan::holds(&text[..phrase.0], word))
-    {
+    if OTHER_TOTALS.iter().any(|other| scan::holds(&text[..phrase.0], other)) {
         return None;
     }
     let rest = &text[phrase.1..];

@@ -17,7 +17,7 @@ use super::event::{Event, Facts, Line, Recogniser};
 use super::scan;
 
 /// Columns that are no losses or metrics.
-const NOT_METRICS: [&str; 12] = [
+const NOT_METRICS: [&str; 11] = [
     "Epoch",
     "GPU_mem",
     "gpu_mem",
@@ -26,7 +26,6 @@ const NOT_METRICS: [&str; 12] = [
     "labels",
     "img_size",
     "targets",
-    "total",
     "Class",
     "Images",
     "Labels",

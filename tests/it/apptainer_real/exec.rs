@@ -133,8 +133,8 @@ fn odd_values_binds_and_the_secret_file_reach_a_clean_environment() {
     user.set("LEFT", "from outside");
     let (output, code, shown) = ran(&user, &run, &base_sandbox(), more);
     assert_eq!(code, 10, "grep finds nothing: {output}");
-    let expected =
-        format!("[{odd}]\n[s3 \"cret\" $(id) `id`]\n[none]\nbound\nDLRUN_INSIDE\nDLRUN_RUN_ID\n0\n");
+    let names = "DLRUN_EVENTS\nDLRUN_INSIDE\nDLRUN_RUN_ID";
+    let expected = format!("[{odd}]\n[s3 \"cret\" $(id) `id`]\n[none]\nbound\n{names}\n0\n");
     assert!(output.ends_with(&expected), "{output}");
     let container = shown["nodes"][0]["container"].to_string();
     assert!(!container.contains("s3 "), "no value stands in the record: {container}");
