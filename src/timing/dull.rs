@@ -10,7 +10,7 @@ const SLOTS: usize = 1024;
 const CERTAIN: u32 = 4;
 
 /// Of lines of a form that is passed over, one in so many is read all the same.
-const AGAIN: u32 = 64;
+const AGAIN: u32 = 512;
 
 /// The forms that say nothing.
 #[derive(Debug)]
