@@ -12,8 +12,9 @@
 //! but the epoch's: data loading, validation, time to go, time per step are others.
 
 use super::bar::{self, Bar};
-use super::event::{Event, Facts, Line, Rate, Recogniser, Weight};
-use super::scan::{self, Numbers};
+use super::event::{Event, Facts, Line, Recogniser, Weight};
+use super::plain_figures::{self, Read, STEP_NAMES};
+use super::scan;
 use super::step_line;
 use super::tqdm::{self, Subject};
 
@@ -61,70 +62,6 @@ const LOG_LEVELS: [&str; 4] = ["info", "debug", "notice", "i"];
 /// Parts of words before it that say that something else is meant.
 const OTHER_SUBJECTS: [&str; 11] =
     ["val", "test", "eval", "sav", "load", "best", "resum", "warn", "error", "skip", "restor"];
-
-/// Parts of the name of a time that is not the epoch's.
-const OTHER_TIMES: [&str; 26] = [
-    "eta",
-    "remain",
-    "left",
-    "data",
-    "load",
-    "val",
-    "test",
-    "infer",
-    "step",
-    "batch",
-    "iter",
-    "total",
-    "avg",
-    "average",
-    "per",
-    "sav",
-    "checkpoint",
-    "ckpt",
-    "forward",
-    "backward",
-    "since",
-    "wait",
-    "start",
-    "compil",
-    " at",
-    "expected",
-];
-
-/// Names of a time that may also be missing.
-const IDLE_NAMES: [&str; 9] =
-    ["", "done", "finished", "completed", "complete", "ended", "after", "train", "training"];
-
-/// Names of a number that counts steps.
-const STEP_NAMES: [&str; 16] = [
-    "step",
-    "iter",
-    "iteration",
-    "batch",
-    "it",
-    "minibatch",
-    "iters",
-    "steps",
-    "batches",
-    "iterations",
-    "i",
-    "itr",
-    "batch_idx",
-    "global_step",
-    "mini-batch",
-    "global step",
-];
-
-/// What stands behind the epoch's number.
-#[derive(Debug, Default)]
-pub(super) struct Rest<'a> {
-    step: Option<(u64, Option<u64>)>,
-    /// The epoch's time where it is called a time, and where it is not called anything.
-    named_seconds: Option<f64>,
-    idle_seconds: Option<f64>,
-    pub(super) facts: Facts<'a>,
-}
 
 /// The recogniser of such lines.
 #[derive(Debug, Default)]
@@ -344,7 +281,7 @@ impl EpochLine {
             "time for epoch",
             "time for this epoch",
         ];
-        if !begins_with_any(text, &said) {
+        if !scan::starts_with_any(text, &said) {
             return None;
         }
         let seconds = step_line::first_time(text)?;
@@ -377,10 +314,12 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     {
         return Some(Event::EpochEnd { epoch, epochs, seconds: None, step: None, facts: Facts::default() });
     }
-    if step_before.is_none() && (opening || words.is_empty() || begins_with_any(words, &["start", "begin"])) {
+    if step_before.is_none()
+        && (opening || words.is_empty() || scan::starts_with_any(words, &["start", "begin"]))
+    {
         return Some(Event::EpochStart { epoch, epochs });
     }
-    let Rest { step, named_seconds, idle_seconds, facts } = figures(rest);
+    let Read { step, named_seconds, idle_seconds, facts } = plain_figures::read(rest);
     if let Some((step, of)) = step_before.or(step) {
         // Steps may be counted from 0; the line after the last then ends the epoch.
         return Some(if of.is_some_and(|of| step >= of) {
@@ -396,28 +335,18 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     if seconds.is_some()
         || validated
         || over
-        || begins_with_any(words, &["done", "finished", "completed", "complete", "ended"])
+        || scan::starts_with_any(words, &["done", "finished", "completed", "complete", "ended"])
     {
         return Some(Event::EpochEnd { epoch, epochs, seconds, step: None, facts });
     }
     (!facts.metrics.is_empty()).then_some(Event::Mention { epoch, epochs, facts })
 }
 
-/// The name of a figure without the sentence before it: `finished. Loss` is `Loss`.
-fn behind_the_end(name: &str) -> &str {
-    let sentence = name.split_once(". ").filter(|(said, _)| {
-        ["done", "finished", "completed", "complete", "ended"]
-            .iter()
-            .any(|word| said.eq_ignore_ascii_case(word))
-    });
-    sentence.map_or(name, |(_, name)| name)
-}
-
 /// How many epochs a line says that there will be: `starting training for 30 epochs...`.
 pub(super) fn planned(text: &str) -> Option<u64> {
     let (before, rest) = text.split_once(" for ")?;
     let (epochs, rest) = scan::unsigned(rest)?;
-    let begins = begins_with_any(before.trim_start(), &["start", "train", "begin"]);
+    let begins = scan::starts_with_any(before.trim_start(), &["start", "train", "begin"]);
     (begins && before.len() < 40 && rest.starts_with(" epochs")).then_some(epochs)
 }
 
@@ -425,7 +354,7 @@ pub(super) fn planned(text: &str) -> Option<u64> {
 fn leading(text: &str) -> Option<Event<'_>> {
     let (epoch, epochs, rest) = scan::counted(text.trim_start().strip_prefix('[')?)?;
     let rest = rest.strip_prefix(']').filter(|rest| epochs.is_some() && scan::holds(rest, "epoch"))?;
-    let Rest { step: None, named_seconds, facts, .. } = figures(rest) else { return None };
+    let Read { step: None, named_seconds, facts, .. } = plain_figures::read(rest) else { return None };
     let told = facts.metrics.iter().any(|(name, _)| step_line::is_measure(name));
     told.then_some(Event::EpochEnd { epoch, epochs, seconds: named_seconds, step: None, facts })
 }
@@ -440,7 +369,7 @@ fn counted_off(text: &str) -> Option<Event<'_>> {
 
 /// True for names of losses and metrics of an evaluation, which comes when the epoch is over.
 fn is_evaluated(name: &str) -> bool {
-    let begins = begins_with_any(name, &["val", "test", "eval", "dev"]);
+    let begins = scan::starts_with_any(name, &["val", "test", "eval", "dev"]);
     begins && step_line::is_measure(name) || scan::holds(name, "_val") || scan::holds(name, "_test")
 }
 
@@ -531,189 +460,12 @@ pub(super) fn prefix(before: &str) -> Option<bool> {
     Some(opening)
 }
 
-fn begins_with_any(text: &str, words: &[&str]) -> bool {
-    words.iter().any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)))
-}
-
-/// Reads the figures behind the epoch's number.
-pub(super) fn figures(text: &str) -> Rest<'_> {
-    let mut read = Rest::default();
-    let mut numbers = Numbers::of(text);
-    while let Some((between, value, from)) = numbers.next_number() {
-        // Right behind the epoch, or named only afterwards: `[100/938]`, `| 200/2983 batches`.
-        if read.step.is_none()
-            && between.len() + from.len() == text.len()
-            && scan::name(between).is_empty()
-            && let Some((step, Some(of), after)) = scan::counted(from)
-            && !after.trim_start().starts_with("correct")
-        {
-            read.step = Some((step, Some(of)));
-            numbers.skip_to(after);
-            continue;
-        }
-        if let Some(after) = read.take(between, value, from) {
-            numbers.skip_to(after);
-        }
-    }
-    read
-}
-
-impl<'a> Rest<'a> {
-    /// Takes one number with what stands before it; returns where to go on if that is not right behind the number.
-    fn take(&mut self, between: &'a str, value: f64, from: &'a str) -> Option<&'a str> {
-        let name = scan::name(between);
-        let of_steps = STEP_NAMES.iter().any(|step| name.eq_ignore_ascii_case(step));
-        if of_steps
-            && let Some((step, after)) = scan::grouped_count(from)
-            && after.len() + 4 < from.len()
-            && from.contains(',')
-            && scan::unsigned(from).is_some_and(|(_, rest)| rest.len() > after.len())
-        {
-            self.step = Some((step, None));
-            return Some(after);
-        }
-        if of_steps && let Some((step, of, after)) = scan::counted(from) {
-            self.step = Some((step, of));
-            return Some(after);
-        }
-        if let Some((step_seconds, after)) = scan::per_step(from) {
-            self.facts.step_seconds = Some(step_seconds);
-            return Some(after);
-        }
-        if let Some((seconds, after)) = scan::duration(from) {
-            self.take_time(name, seconds, after);
-            return Some(after);
-        }
-        if let Some((seconds, after)) = scan::clock(from) {
-            if !name.is_empty() && !IDLE_NAMES.contains(&name) {
-                self.take_time(name, seconds, after);
-            }
-            return Some(after);
-        }
-        let (_, after) = scan::number(from)?;
-        // The mean stands behind the time of a step.
-        if name.eq_ignore_ascii_case("time")
-            && let Some((mean, behind)) = after.trim_start().strip_prefix('(').and_then(scan::number)
-        {
-            self.facts.step_seconds = Some(mean);
-            return Some(behind);
-        }
-        // `tok/sec: 528,029`
-        let (grouped, behind) = scan::grouped(from).unwrap_or((value, after));
-        if self.take_named(between, grouped) {
-            return Some(behind);
-        }
-        if let Some((unit, after)) = scan::rate_unit(after) {
-            self.facts.throughput = Rate::of_run(value, unit);
-            return Some(after);
-        }
-        let said = between.trim_end().ends_with([':', '=']) || is_loss(name);
-        if said
-            && !name.to_ascii_lowercase().contains("time")
-            && !after.starts_with(scan::is_word)
-            && let Some(name) = scan::metric_name(behind_the_end(name))
-        {
-            self.facts.metrics.push((name, value));
-        }
-        None
-    }
-
-    /// Takes a number whose unit is in its name: `ms/batch 12.3`, `Time(s): 12.3`, `images/sec: 512`.
-    fn take_named(&mut self, between: &str, value: f64) -> bool {
-        let name = between.trim_end_matches([' ', '\t', ':', '=']);
-        let last = name.rsplit([' ', '\t', '|', ',', '(']).next().unwrap_or_default();
-        if let Some((unit, "")) = scan::rate_unit(last) {
-            self.facts.throughput = Rate::of_run(value, unit);
-            return true;
-        }
-        if let Some((time, step)) = last.split_once('/')
-            && matches!(step, "batch" | "step" | "it" | "iter" | "iteration")
-            && let "ms" | "s" | "sec" = time
-        {
-            self.facts.step_seconds = Some(if time == "ms" { value / 1e3 } else { value });
-            return true;
-        }
-        let Some(scale) = unit_in_name(between) else {
-            let bare = name.rsplit([',', '|', ';', '\t', '-']).next().unwrap_or_default().trim();
-            let time = ["time", "epoch time", "epoch_time", "elapsed", "train time", "train_time"];
-            if self.step.is_none() && value >= 0.0 && time.iter().any(|time| bare.eq_ignore_ascii_case(time))
-            {
-                self.idle_seconds = self.idle_seconds.or(Some(value));
-                return true;
-            }
-            return false;
-        };
-        let named = name.rsplit_once(['(', '[']).map_or(name, |(name, _)| name);
-        self.take_time(scan::name(named), value * scale, "");
-        true
-    }
-
-    fn take_time(&mut self, name: &str, seconds: f64, after: &str) {
-        let name = name.to_ascii_lowercase();
-        let of_step = [
-            "iter_time",
-            "iter time",
-            "batch_time",
-            "batch time",
-            "step_time",
-            "step time",
-            "time per step",
-            "time/step",
-        ];
-        if of_step.contains(&name.as_str()) {
-            self.facts.step_seconds = Some(seconds);
-            return;
-        }
-        if after.starts_with('/') || OTHER_TIMES.iter().any(|other| name.contains(other)) {
-            return;
-        }
-        let last = name.rsplit(' ').next().unwrap_or_default();
-        if ["time", "taken", "took", "takes", "elapsed", "duration", "runtime"]
-            .iter()
-            .any(|word| last.ends_with(word))
-            || last == "in"
-        {
-            self.named_seconds = self.named_seconds.or(Some(seconds));
-        } else if IDLE_NAMES.contains(&name.as_str()) {
-            self.idle_seconds = self.idle_seconds.or(Some(seconds));
-        }
-    }
-}
-
-/// Seconds of one of the unit that a name ends with: `Time(s)`, `time (sec):`, `Time [ms] =`.
-pub(super) fn unit_in_name(between: &str) -> Option<f64> {
-    let name = between.trim_end_matches([' ', '\t', ':', '=']).strip_suffix([')', ']'])?;
-    let (named, unit) = name.rsplit_once(['(', '['])?;
-    let scale = match unit.trim().trim_start_matches("in ") {
-        "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
-        "ms" => 1e-3,
-        "min" | "mins" | "minutes" => 60.0,
-        "h" | "hours" => 3600.0,
-        _ => return None,
-    };
-    ["time", "elapsed", "duration", "took"].iter().any(|word| scan::holds(named, word)).then_some(scale)
-}
-
-/// True for names that need no `:` or `=` before their value.
-fn is_loss(name: &str) -> bool {
-    let last = name.rsplit(' ').next().unwrap_or_default().to_ascii_lowercase();
-    ["loss", "acc", "accuracy", "perplexity", "ppl", "mse", "mae", "f1"]
-        .iter()
-        .any(|word| last.ends_with(word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn told(text: &str) -> Option<Event<'_>> {
         read_line(&Line { text, redrawn: false })
-    }
-
-    #[test]
-    fn rates_have_commas_between_their_thousands() {
-        let rate = figures(" | loss: 8.2 | tok/sec: 528,029 | mfu: 73.87").facts.throughput;
-        assert_eq!(rate, Rate::of_run(528_029.0, "tokens/s"));
     }
 
     #[test]
@@ -752,7 +504,7 @@ mod tests {
             told("Epoch 2/5 - loss: 0.3 - val acc=97.5% - 512.5 images/sec - 0.35 s/it - time: 12.5s");
         let Some(Event::EpochEnd { facts, .. }) = event else { panic!("{event:?}") };
         assert_eq!(facts.metrics, [("loss".into(), 0.3), ("val acc".into(), 97.5)]);
-        assert_eq!(facts.throughput, Rate::of_run(512.5, "samples/s"));
+        assert_eq!(facts.throughput, crate::timing::event::Rate::of_run(512.5, "samples/s"));
         assert_eq!(facts.step_seconds, Some(0.35));
     }
 

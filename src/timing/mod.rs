@@ -7,8 +7,8 @@
 //!
 //! On the way the output becomes lines (`lines`), a recogniser (`event::Recogniser`) makes an `event::Event` of a line that
 //! it knows, and a `fold` for each recogniser makes the progress of its events. One file holds one family of programs; a
-//! further one is a file and a line in `families`. Shared grammar is in `scan` (numbers, durations, rates), `bar` (tqdm) and
-//! `dict` (dictionaries as Python and JSON print them). With the user's own expression (`pattern`) only that reads.
+//! further one is a file and a line in `families`. Shared grammar is in `scan` (numbers, durations, rates), `plain_figures`
+//! (figures of a line), `bar` (tqdm) and `dict` (dictionaries as Python and JSON print them). With the user's own expression (`pattern`) only that reads.
 
 mod allennlp;
 mod bar;
@@ -49,6 +49,7 @@ mod nmt;
 mod openmm;
 mod paddle;
 mod pattern;
+mod plain_figures;
 mod prefix;
 mod pytorch;
 mod scan;

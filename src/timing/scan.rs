@@ -70,6 +70,11 @@ pub(super) fn grouped_count(text: &str) -> Option<(u64, &str)> {
     Some((number, rest))
 }
 
+/// True where `text` begins with one of `words`, whichever letters either has.
+pub(super) fn starts_with_any(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)))
+}
+
 /// True where `text` holds `word`, which is in small letters, whichever letters `text` has.
 pub(super) fn holds(text: &str, word: &str) -> bool {
     let (text, word) = (text.as_bytes(), word.as_bytes());

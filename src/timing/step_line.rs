@@ -10,8 +10,9 @@
 //! The first two forms are those of the CIFAR-10 tutorial and of `dcgan/main.py` of PyTorch.
 
 use super::bar;
-use super::epoch_line::{self, Rest};
+use super::epoch_line;
 use super::event::{Event, Facts, Rate};
+use super::plain_figures;
 use super::pytorch;
 use super::scan;
 
@@ -75,7 +76,7 @@ pub(super) fn bracketed(text: &str) -> Option<(Event<'_>, bool)> {
             (step, Some(of?), rest.trim_start().strip_prefix(']')?, true)
         }
     };
-    let facts = epoch_line::figures(rest).facts;
+    let facts = plain_figures::read(rest).facts;
     if !facts.metrics.iter().any(|(name, _)| is_measure(name)) {
         return None;
     }
@@ -94,7 +95,7 @@ pub(super) fn counted(text: &str) -> Option<Event<'_>> {
     if rest.trim_start().starts_with("[=") || rest.contains("=]") || text.contains("caffe.cpp:") {
         return None;
     }
-    let Rest { facts, .. } = epoch_line::figures(rest);
+    let plain_figures::Read { facts, .. } = plain_figures::read(rest);
     // The accuracy of a batch without a count or a loss is what a test prints.
     let tested = of.is_none() && scan::holds(&text[..text.len() - rest.len()], "batch");
     let told = facts.step_seconds.is_some()
@@ -135,8 +136,9 @@ pub(super) fn trailing(text: &str) -> Option<Event<'_>> {
     let (figures, counts) = text.strip_suffix(']')?.rsplit_once('[')?;
     let (step, of, rest) = scan::counted(counts)?;
     let of = of.filter(|_| rest.trim().is_empty())?;
-    let facts = epoch_line::figures(figures).facts;
-    let told = starts_with_any(figures, &["loss", "train loss", "avg loss"]) && !facts.metrics.is_empty();
+    let facts = plain_figures::read(figures).facts;
+    let told =
+        scan::starts_with_any(figures, &["loss", "train loss", "avg loss"]) && !facts.metrics.is_empty();
     told.then_some(Event::Iteration { step: Some(step), of: Some(of), facts })
 }
 
@@ -165,7 +167,7 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
     // is not that of one.
     let named =
         !text[phrase.0..phrase.1].to_ascii_lowercase().starts_with("total") || scan::holds(text, "train");
-    let throughput = epoch_line::figures(rest).facts.throughput.filter(|_| seconds.is_some());
+    let throughput = plain_figures::read(rest).facts.throughput.filter(|_| seconds.is_some());
     Some(if seconds.is_some() && (known || named) {
         Event::RunEnd { seconds, facts: Facts { throughput, ..Facts::default() } }
     } else {
@@ -183,7 +185,7 @@ pub(super) fn first_time(text: &str) -> Option<f64> {
         if let Some((seconds, _)) = bar::clock(from) {
             return Some(seconds);
         }
-        if let Some(scale) = epoch_line::unit_in_name(between) {
+        if let Some(scale) = plain_figures::unit_in_name(between) {
             return Some(value * scale);
         }
     }
@@ -211,7 +213,7 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
         if scan::holds(text, "requests/s") || scan::holds(text, "req/s") {
             return None;
         }
-        let said = starts_with_any(
+        let said = scan::starts_with_any(
             text,
             &[
                 "loss",
@@ -225,16 +227,16 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
                 "training speed",
             ],
         );
-        let facts = epoch_line::figures(text).facts;
+        let facts = plain_figures::read(text).facts;
         // Requests are what an inference serves.
         let told = (!facts.metrics.is_empty() || facts.throughput.is_some()) && !text.contains("requests/s");
         return (said && told).then_some(Event::Figures { facts });
     }
-    if evaluated && starts_with_any(text, &["test error:"]) {
+    if evaluated && scan::starts_with_any(text, &["test error:"]) {
         return Some(Event::Validation { facts: Facts::default() });
     }
     // A subject of its own: `train: Loss: 0.5`, `Validation - loss: 0.4`, `val Loss: 0.3 Acc: 0.8`.
-    let mut facts = epoch_line::figures(text).facts;
+    let mut facts = plain_figures::read(text).facts;
     facts.metrics.retain(|(name, _)| is_measure(name));
     if facts.metrics.is_empty() {
         return None;
@@ -281,10 +283,6 @@ pub(super) fn is_measure(name: &str) -> bool {
     ]
     .iter()
     .any(|word| scan::holds(name, word))
-}
-
-fn starts_with_any(text: &str, words: &[&str]) -> bool {
-    words.iter().any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)))
 }
 
 /// Where `text` holds `phrase`, which is in small letters.

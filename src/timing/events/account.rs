@@ -263,37 +263,27 @@ impl Account {
         if own.epochs_completed == 0 && heard.epochs_completed > 0 {
             return self.beside(own, heard);
         }
-        let last_metrics = if own.last_metrics.is_empty() { heard.last_metrics } else { own.last_metrics };
-        Progress {
-            recogniser: Some("events".to_owned()),
-            epochs_announced: own.epochs_announced.or(heard.epochs_announced),
-            steps_per_epoch: own.steps_per_epoch.or(heard.steps_per_epoch),
-            last_step: own.last_step.or(heard.last_step),
-            step_seconds: own.step_seconds.or(heard.step_seconds),
-            step_times: own.step_times.or(heard.step_times),
-            throughput: own.throughput.or(heard.throughput),
-            run_seconds: own.run_seconds.or(heard.run_seconds),
-            last_metrics,
-            ..own
-        }
+        let metrics = if own.last_metrics.is_empty() { &heard.last_metrics } else { &own.last_metrics };
+        let mut progress = Progress { last_metrics: metrics.clone(), ..own };
+        fill_up(&mut progress, &heard);
+        progress.recogniser = Some("events".to_owned());
+        progress
     }
 
     /// The program tells no epochs and its output does: those stay, and what the program tells stands beside them.
     fn beside(&self, own: Progress, heard: Progress) -> Progress {
-        let mut last_metrics = heard.last_metrics;
-        last_metrics.extend(own.last_metrics);
+        let mut last_metrics = heard.last_metrics.clone();
+        last_metrics.extend(own.last_metrics.clone());
+        let mut figures = own;
+        fill_up(&mut figures, &heard);
         let mut progress = Progress {
-            epochs_announced: own.epochs_announced.or(heard.epochs_announced),
-            steps_per_epoch: own.steps_per_epoch.or(heard.steps_per_epoch),
-            last_step: own.last_step.or(heard.last_step),
-            step_seconds: own.step_seconds.or(heard.step_seconds),
-            step_times: own.step_times.or(heard.step_times),
-            throughput: own.throughput.or(heard.throughput),
-            run_seconds: own.run_seconds.or(heard.run_seconds),
-            evaluation_seconds: own.evaluation_seconds,
-            checkpoint_seconds: own.checkpoint_seconds,
+            recogniser: heard.recogniser,
+            epoch_numbering: heard.epoch_numbering,
+            epochs_completed: heard.epochs_completed,
+            epochs: heard.epochs,
+            restarts: heard.restarts,
             last_metrics,
-            ..heard
+            ..figures
         };
         for span in &self.spans {
             let Some(epoch) = progress.epochs.iter_mut().find(|epoch| lies_in(*span, epoch)) else {
@@ -304,6 +294,17 @@ impl Account {
         }
         progress
     }
+}
+
+/// Takes what `progress` says nothing of from what was heard.
+fn fill_up(progress: &mut Progress, heard: &Progress) {
+    progress.epochs_announced = progress.epochs_announced.or(heard.epochs_announced);
+    progress.steps_per_epoch = progress.steps_per_epoch.or(heard.steps_per_epoch);
+    progress.last_step = progress.last_step.or(heard.last_step);
+    progress.step_seconds = progress.step_seconds.or(heard.step_seconds);
+    progress.step_times = progress.step_times.or(heard.step_times);
+    progress.throughput = progress.throughput.take().or_else(|| heard.throughput.clone());
+    progress.run_seconds = progress.run_seconds.or(heard.run_seconds);
 }
 
 /// How an epoch's end stands to those that ended before.

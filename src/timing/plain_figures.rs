@@ -1,0 +1,256 @@
+//! The figures of a plain line: steps, times, rates, losses and metrics, whatever they stand behind.
+
+use super::event::{Facts, Rate};
+use super::scan::{self, Numbers};
+
+/// Parts of the name of a time that is not the epoch's.
+const OTHER_TIMES: [&str; 26] = [
+    "eta",
+    "remain",
+    "left",
+    "data",
+    "load",
+    "val",
+    "test",
+    "infer",
+    "step",
+    "batch",
+    "iter",
+    "total",
+    "avg",
+    "average",
+    "per",
+    "sav",
+    "checkpoint",
+    "ckpt",
+    "forward",
+    "backward",
+    "since",
+    "wait",
+    "start",
+    "compil",
+    " at",
+    "expected",
+];
+
+/// Names of a time that may also be missing.
+const IDLE_NAMES: [&str; 9] =
+    ["", "done", "finished", "completed", "complete", "ended", "after", "train", "training"];
+
+/// Names of a number that counts steps.
+pub(super) const STEP_NAMES: [&str; 16] = [
+    "step",
+    "iter",
+    "iteration",
+    "batch",
+    "it",
+    "minibatch",
+    "iters",
+    "steps",
+    "batches",
+    "iterations",
+    "i",
+    "itr",
+    "batch_idx",
+    "global_step",
+    "mini-batch",
+    "global step",
+];
+
+/// What a line's figures say.
+#[derive(Debug, Default)]
+pub(super) struct Read<'a> {
+    pub(super) step: Option<(u64, Option<u64>)>,
+    /// The epoch's time where it is called a time, and where it is not called anything.
+    pub(super) named_seconds: Option<f64>,
+    pub(super) idle_seconds: Option<f64>,
+    pub(super) facts: Facts<'a>,
+}
+
+/// Reads the figures of a text, such as what stands behind an epoch's number.
+pub(super) fn read(text: &str) -> Read<'_> {
+    let mut figures = Read::default();
+    let mut numbers = Numbers::of(text);
+    while let Some((between, value, from)) = numbers.next_number() {
+        // Right behind the epoch, or named only afterwards: `[100/938]`, `| 200/2983 batches`.
+        if figures.step.is_none()
+            && between.len() + from.len() == text.len()
+            && scan::name(between).is_empty()
+            && let Some((step, Some(of), after)) = scan::counted(from)
+            && !after.trim_start().starts_with("correct")
+        {
+            figures.step = Some((step, Some(of)));
+            numbers.skip_to(after);
+            continue;
+        }
+        if let Some(after) = figures.take(between, value, from) {
+            numbers.skip_to(after);
+        }
+    }
+    figures
+}
+
+impl<'a> Read<'a> {
+    /// Takes one number with what stands before it; returns where to go on if that is not right behind the number.
+    fn take(&mut self, between: &'a str, value: f64, from: &'a str) -> Option<&'a str> {
+        let name = scan::name(between);
+        let of_steps = STEP_NAMES.iter().any(|step| name.eq_ignore_ascii_case(step));
+        if of_steps
+            && let Some((step, after)) = scan::grouped_count(from)
+            && after.len() + 4 < from.len()
+            && from.contains(',')
+            && scan::unsigned(from).is_some_and(|(_, rest)| rest.len() > after.len())
+        {
+            self.step = Some((step, None));
+            return Some(after);
+        }
+        if of_steps && let Some((step, of, after)) = scan::counted(from) {
+            self.step = Some((step, of));
+            return Some(after);
+        }
+        if let Some((step_seconds, after)) = scan::per_step(from) {
+            self.facts.step_seconds = Some(step_seconds);
+            return Some(after);
+        }
+        if let Some((seconds, after)) = scan::duration(from) {
+            self.take_time(name, seconds, after);
+            return Some(after);
+        }
+        if let Some((seconds, after)) = scan::clock(from) {
+            if !name.is_empty() && !IDLE_NAMES.contains(&name) {
+                self.take_time(name, seconds, after);
+            }
+            return Some(after);
+        }
+        let (_, after) = scan::number(from)?;
+        // The mean stands behind the time of a step.
+        if name.eq_ignore_ascii_case("time")
+            && let Some((mean, behind)) = after.trim_start().strip_prefix('(').and_then(scan::number)
+        {
+            self.facts.step_seconds = Some(mean);
+            return Some(behind);
+        }
+        // `tok/sec: 528,029`
+        let (grouped, behind) = scan::grouped(from).unwrap_or((value, after));
+        if self.take_named(between, grouped) {
+            return Some(behind);
+        }
+        if let Some((unit, after)) = scan::rate_unit(after) {
+            self.facts.throughput = Rate::of_run(value, unit);
+            return Some(after);
+        }
+        let said = between.trim_end().ends_with([':', '=']) || is_loss(name);
+        if said
+            && !name.to_ascii_lowercase().contains("time")
+            && !after.starts_with(scan::is_word)
+            && let Some(name) = scan::metric_name(behind_the_end(name))
+        {
+            self.facts.metrics.push((name, value));
+        }
+        None
+    }
+
+    /// Takes a number whose unit is in its name: `ms/batch 12.3`, `Time(s): 12.3`, `images/sec: 512`.
+    fn take_named(&mut self, between: &str, value: f64) -> bool {
+        let name = between.trim_end_matches([' ', '\t', ':', '=']);
+        let last = name.rsplit([' ', '\t', '|', ',', '(']).next().unwrap_or_default();
+        if let Some((unit, "")) = scan::rate_unit(last) {
+            self.facts.throughput = Rate::of_run(value, unit);
+            return true;
+        }
+        if let Some((time, step)) = last.split_once('/')
+            && matches!(step, "batch" | "step" | "it" | "iter" | "iteration")
+            && let "ms" | "s" | "sec" = time
+        {
+            self.facts.step_seconds = Some(if time == "ms" { value / 1e3 } else { value });
+            return true;
+        }
+        let Some(scale) = unit_in_name(between) else {
+            let bare = name.rsplit([',', '|', ';', '\t', '-']).next().unwrap_or_default().trim();
+            let time = ["time", "epoch time", "epoch_time", "elapsed", "train time", "train_time"];
+            if self.step.is_none() && value >= 0.0 && time.iter().any(|time| bare.eq_ignore_ascii_case(time))
+            {
+                self.idle_seconds = self.idle_seconds.or(Some(value));
+                return true;
+            }
+            return false;
+        };
+        let named = name.rsplit_once(['(', '[']).map_or(name, |(name, _)| name);
+        self.take_time(scan::name(named), value * scale, "");
+        true
+    }
+
+    fn take_time(&mut self, name: &str, seconds: f64, after: &str) {
+        let name = name.to_ascii_lowercase();
+        let of_step = [
+            "iter_time",
+            "iter time",
+            "batch_time",
+            "batch time",
+            "step_time",
+            "step time",
+            "time per step",
+            "time/step",
+        ];
+        if of_step.contains(&name.as_str()) {
+            self.facts.step_seconds = Some(seconds);
+            return;
+        }
+        if after.starts_with('/') || OTHER_TIMES.iter().any(|other| name.contains(other)) {
+            return;
+        }
+        let last = name.rsplit(' ').next().unwrap_or_default();
+        if ["time", "taken", "took", "takes", "elapsed", "duration", "runtime"]
+            .iter()
+            .any(|word| last.ends_with(word))
+            || last == "in"
+        {
+            self.named_seconds = self.named_seconds.or(Some(seconds));
+        } else if IDLE_NAMES.contains(&name.as_str()) {
+            self.idle_seconds = self.idle_seconds.or(Some(seconds));
+        }
+    }
+}
+
+/// Seconds of one of the unit that a name ends with: `Time(s)`, `time (sec):`, `Time [ms] =`.
+pub(super) fn unit_in_name(between: &str) -> Option<f64> {
+    let name = between.trim_end_matches([' ', '\t', ':', '=']).strip_suffix([')', ']'])?;
+    let (named, unit) = name.rsplit_once(['(', '['])?;
+    let scale = match unit.trim().trim_start_matches("in ") {
+        "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+        "ms" => 1e-3,
+        "min" | "mins" | "minutes" => 60.0,
+        "h" | "hours" => 3600.0,
+        _ => return None,
+    };
+    ["time", "elapsed", "duration", "took"].iter().any(|word| scan::holds(named, word)).then_some(scale)
+}
+
+/// True for names that need no `:` or `=` before their value.
+fn is_loss(name: &str) -> bool {
+    let last = name.rsplit(' ').next().unwrap_or_default().to_ascii_lowercase();
+    ["loss", "acc", "accuracy", "perplexity", "ppl", "mse", "mae", "f1"]
+        .iter()
+        .any(|word| last.ends_with(word))
+}
+
+/// The name of a figure without the sentence before it: `finished. Loss` is `Loss`.
+fn behind_the_end(name: &str) -> &str {
+    let sentence = name.split_once(". ").filter(|(said, _)| {
+        ["done", "finished", "completed", "complete", "ended"]
+            .iter()
+            .any(|word| said.eq_ignore_ascii_case(word))
+    });
+    sentence.map_or(name, |(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_commas_between_their_thousands() {
+        let rate = read(" | loss: 8.2 | tok/sec: 528,029 | mfu: 73.87").facts.throughput;
+        assert_eq!(rate, Rate::of_run(528_029.0, "tokens/s"));
+    }
+}
