@@ -70,18 +70,7 @@ fn axis(html: &mut Html, x: &Ticks, of: &str) {
     html.element("div", &[("class", "panel axis"), ("aria-hidden", "true")], |html| {
         html.leaf("span", &[], of);
         html.element("svg", &[("class", "plot"), ("width", "100%"), ("height", "22")], |html| {
-            let last = x.marks.len().saturating_sub(1);
-            for (place, (at, text)) in x.marks.iter().enumerate() {
-                let anchor = if place == 0 {
-                    "start"
-                } else if place == last {
-                    "end"
-                } else {
-                    "middle"
-                };
-                let at = percent(x.place(*at));
-                html.leaf("text", &[("x", &at), ("y", "15"), ("text-anchor", anchor)], text);
-            }
+            x.labels(html, "15");
         });
     });
 }

@@ -53,18 +53,7 @@ fn axis(html: &mut Html, ticks: &Ticks) {
     html.element("div", &[("class", "strip axis"), ("aria-hidden", "true")], |html| {
         html.leaf("span", &[("class", "of")], "seconds");
         html.element("svg", &[("class", "plot"), ("width", "100%"), ("height", "20")], |html| {
-            let last = ticks.marks.len().saturating_sub(1);
-            for (place, (at, text)) in ticks.marks.iter().enumerate() {
-                let anchor = if place == 0 {
-                    "start"
-                } else if place == last {
-                    "end"
-                } else {
-                    "middle"
-                };
-                let x = percent(ticks.place(*at));
-                html.leaf("text", &[("x", &x), ("y", "14"), ("text-anchor", anchor)], text);
-            }
+            ticks.labels(html, "14");
         });
     });
 }

@@ -1,5 +1,7 @@
 //! Where an axis has its marks, and what they are called.
 
+use crate::report::chart::clock::percent;
+use crate::report::html::Html;
 use crate::report::number::short;
 
 /// Marks of an axis.
@@ -17,6 +19,20 @@ impl Ticks {
     /// How far along the axis a value is, 0 to 1; what is beyond stands at its end.
     pub(in crate::report) fn place(&self, value: f64) -> f64 {
         ((value - self.begin) / (self.end - self.begin)).clamp(0.0, 1.0)
+    }
+
+    /// Writes the texts of the marks below an axis, `y` pixels down; the outer ones stay inside the drawing.
+    pub(in crate::report) fn labels(&self, html: &mut Html, y: &str) {
+        let last = self.marks.len().saturating_sub(1);
+        for (place, (at, text)) in self.marks.iter().enumerate() {
+            let anchor = match place {
+                0 => "start",
+                place if place == last => "end",
+                _ => "middle",
+            };
+            let x = percent(self.place(*at));
+            html.leaf("text", &[("x", &x), ("y", y), ("text-anchor", anchor)], text);
+        }
     }
 }
 
