@@ -60,7 +60,7 @@ pub(crate) fn of_records(tracked: &Tracked, records: Option<&Path>) -> Value {
         "summary": { "epochs": epochs(tracked), "usage": usage(tracked) },
         "nodes": reading.outcome.nodes,
         "unreadable": reading.notes,
-        "records": records,
+        "records": records.map(Path::to_string_lossy),
     });
     if !tracked.elements.is_empty() {
         value["elements"] = elements::to_json(tracked);

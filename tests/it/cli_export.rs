@@ -1,7 +1,9 @@
 //! `dlrun export`: what comes out, to whom, and how often.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -703,4 +705,20 @@ fn seconds_and_source_are_as_the_record_has_them() {
         let told = line["seconds"].as_f64().zip(line["source"].as_str());
         assert_eq!(told, time, "{epoch:?}");
     }
+}
+
+#[test]
+fn names_that_are_no_utf8_are_written_to_or_refused() {
+    let site = Site::new();
+    put_all(&mut site.store(), 1);
+    let odd = site.env.root().join(OsStr::from_bytes(b"odd \xff"));
+    fs::create_dir(&odd).expect("a directory");
+    let export = |output: &Path| {
+        let words = ["export", "--json", "--what", "runs", "--store"];
+        site.env.dlrun(words).arg(&site.db).arg("--output").arg(output).run()
+    };
+    assert_eq!(export(&odd.join("runs.csv")).code(0).result()["rows"], 1);
+    assert!(odd.join("runs.csv").is_file());
+    assert_eq!(export(&odd.join(OsStr::from_bytes(b"\xfe.csv"))).exit_code(), Some(64));
+    assert_eq!(fs::read_dir(&odd).expect("there").count(), 1);
 }

@@ -1,6 +1,7 @@
 //! `dlrun report`.
 
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
@@ -218,4 +219,12 @@ fn a_full_disk_leaves_what_was_there() {
     let _ = done.warns("cannot write `old.html`").warns("nothing was changed");
     assert_eq!(fs::read_to_string(env.jobs().join("old.html")).expect("text"), "old");
     assert_eq!(names(&env.jobs()), ["old.html"]);
+}
+
+#[test]
+fn a_report_is_written_where_names_are_no_utf8() {
+    let env = with(&[short(1, "good")]);
+    let odd = env.root().join(std::ffi::OsString::from_vec(b"odd \xff.html".to_vec()));
+    let done = env.dlrun(["report", "good", "--output"]).arg(&odd).run().code(0);
+    assert!(odd.is_file(), "{}", done.stderr);
 }

@@ -1,5 +1,6 @@
 //! `dlrun export`: rows for other programs.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -153,7 +154,7 @@ struct Written {
 impl Written {
     fn to_json(&self) -> Value {
         json!({
-            "path": self.path,
+            "path": self.path.to_string_lossy(),
             "what": self.table.map(Table::as_str),
             "rows": self.rows,
             "after": self.range.map(|(after, _)| after),
@@ -179,8 +180,7 @@ fn to_one(session: &Session, args: &Export, source: &Source) -> Result<u8, Error
     } else {
         replace(path, |file| write_all(args.format, &source.store, &selections, file))?
     };
-    let value =
-        json!({ "files": [{ "path": path, "what": args.what.join(","), "rows": rows }], "rows": rows });
+    let value = json!({ "files": [{ "path": path.to_string_lossy(), "what": args.what.join(","), "rows": rows }], "rows": rows });
     session.output.result("export", &value, "")?;
     Ok(0)
 }
@@ -198,19 +198,19 @@ fn whole(args: &Export, source: &Source, dir: &OutputDir) -> Result<Vec<Written>
 
 /// Puts a file in its place once it is whole.
 fn replace(path: &Path, write: impl FnOnce(File) -> Result<u64, Failure>) -> Result<u64, Error> {
-    let Some(name) = path.file_name() else {
-        return Err(Error::new(Kind::Usage, format!("`{}` is no name of a file", path.display())));
+    let Some(name) = path.file_name().and_then(OsStr::to_str) else {
+        let no_name = Error::new(Kind::Usage, format!("`{}` is no name of a file in UTF-8", path.display()));
+        return Err(no_name.hinted("name another file after --output"));
     };
     let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = OutputDir::open(parent).map_err(|error| no_dir(parent, &error))?;
     let random = getrandom::u64().map_err(|error| unwritten(path, &io::Error::other(error)))?;
-    let name = name.to_string_lossy();
     let temporary = format!(".{name}.{random:016x}.tmp");
     let file = dir.create(&temporary).map_err(|error| unwritten(path, &error))?;
     let done = file.try_clone().map_err(Failure::Write).and_then(|to| {
         let rows = write(to)?;
         file.sync_all().map_err(Failure::Write)?;
-        dir.replace(&temporary, &name).map_err(Failure::Write)?;
+        dir.replace(&temporary, name).map_err(Failure::Write)?;
         Ok(rows)
     });
     done.map_err(|failure| {

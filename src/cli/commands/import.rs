@@ -53,7 +53,7 @@ pub(crate) fn run(session: &Session, args: &Import) -> Result<u8, Error> {
     if args.dry_run {
         text.push_str("nothing was changed\n");
     }
-    let value = json!({ "store": target.path(), "dry_run": args.dry_run, "files": files });
+    let value = json!({ "store": target.path().to_string_lossy(), "dry_run": args.dry_run, "files": files });
     session.output.result("import", &value, &crate::diagnostic::printable(&text))?;
     Ok(worst)
 }

@@ -44,7 +44,7 @@ pub(crate) fn run(session: &Session, args: &Logs) -> Result<u8, Error> {
             let text = tail(&file.path, args.lines, JSON_BYTES).unwrap_or_default();
             let node = file.node.as_deref().unwrap_or("job");
             let text = String::from_utf8_lossy(&text).into_owned();
-            let mut value = json!({ "node": node, "path": file.path, "text": text });
+            let mut value = json!({ "node": node, "path": file.path.to_string_lossy(), "text": text });
             if let Some(element) = file.element {
                 value["element"] = element.into();
             }

@@ -52,7 +52,7 @@ pub(crate) fn run(session: &Session, args: &Arguments) -> Result<u8, Error> {
     };
     write_over(&path, written.as_bytes())?;
     let runs: Vec<&RunId> = report.runs.iter().map(|run| &run.record.run_id).collect();
-    let value = json!({ "file": path, "format": format.as_str(), "bytes": written.len(), "runs": runs });
+    let value = json!({ "file": path.to_string_lossy(), "format": format.as_str(), "bytes": written.len(), "runs": runs });
     session.output.result(
         "report",
         &value,

@@ -178,7 +178,7 @@ fn tell_submitted(session: &Session, record: &RunRecord, run: &RunDir) -> Result
         "scheduler": record.scheduler,
         "job_id": record.job_id,
         "output": record.output,
-        "records": run.path(),
+        "records": run.path().to_string_lossy(),
     });
     let id = short(&record.run_id);
     let place = match record.scheduler {

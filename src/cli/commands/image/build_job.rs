@@ -26,7 +26,7 @@ pub(super) fn run(session: &Session, args: &ImageBuild, order: &Order) -> Result
         "job_id": record.job_id,
         "scheduler": record.scheduler,
         "output": record.output,
-        "records": run.path(),
+        "records": run.path().to_string_lossy(),
         "log": log_of(order)?,
     });
     let id = &record.run_id.as_str()[..6];
