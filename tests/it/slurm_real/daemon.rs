@@ -87,8 +87,9 @@ fn what_is_measured_of_a_job_is_what_it_used() {
     go(&user, "begin");
     until("all to be used", 120, || user.path("ready").exists().then_some(()));
     let used = std::time::SystemTime::now();
-    // A few samples of it as it is now.
-    until("samples of it", 20, || (used.elapsed().ok()?.as_millis() > 1500).then_some(()));
+    // Samples of it as it is now. On a busy machine the kernel's sums of a cgroup lag: they are brought up to date by one reader
+    // at a time and, without one, every two seconds.
+    until("samples of it", 20, || (used.elapsed().ok()?.as_millis() > 6000).then_some(()));
     let over = std::time::SystemTime::now();
     go(&user, "go");
     assert_eq!(user.wait(&run), 0);
