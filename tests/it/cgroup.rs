@@ -202,6 +202,20 @@ fn found(pid: u32, load: &mut Load) -> JobCgroup {
     job
 }
 
+/// A sample with the memory in it that the load just took. The kernel's sums of a cgroup lag where others read them too: they
+/// are brought up to date by one reader at a time, else every two seconds.
+fn settled(mut sample: impl FnMut() -> Sample, before: Option<u64>) -> Sample {
+    let start = Instant::now();
+    loop {
+        let now = sample();
+        let taken = now.mem_anon_bytes.unwrap_or(0).saturating_sub(before.unwrap_or(0));
+        if taken >= MEMORY as u64 || start.elapsed() > Duration::from_secs(6) {
+            return now;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// All phases of a run in the cgroup; the sampler and what it saw at the end are left to the caller.
 fn run(job: &Job) -> (Sampler, Sample, JobCgroup) {
     nix::sys::prctl::set_child_subreaper(true).expect("allowed");
@@ -226,7 +240,7 @@ fn run(job: &Job) -> (Sampler, Sample, JobCgroup) {
     let first = sampler.sample(0);
     assert!(cpu_us(&first) < 150_000 + before / 10, "of before: {first:?}, {before}");
     load.does("memory");
-    let held = sampler.sample(1000);
+    let held = settled(|| sampler.sample(1000), first.mem_anon_bytes);
     if let (Some(anon), Some(was)) = (held.mem_anon_bytes, first.mem_anon_bytes) {
         assert_about("anonymous memory", anon - was, MEMORY as u64, 0);
         assert!(held.mem_peak_bytes >= Some(MEMORY as u64), "{held:?}");
