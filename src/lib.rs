@@ -25,6 +25,7 @@ pub mod flags;
 pub mod insight;
 pub mod job;
 pub mod launch;
+pub mod model;
 pub mod plan;
 pub mod protocol;
 pub mod recipe;

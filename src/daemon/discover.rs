@@ -105,6 +105,8 @@ impl Discovery {
             storage: None,
             image: None,
             workload: Workload::default(),
+            queue: None,
+            forecast: None,
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let node = self.host.hostname.clone();

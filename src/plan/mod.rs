@@ -33,7 +33,7 @@ use crate::job::{
     ArraySpec, Begin, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail, RunId,
     SchedulerKind, StorageClass, TimingPattern, Workload,
 };
-use crate::record::{RunImage, RunRecord};
+use crate::record::{Forecast, RunImage, RunRecord};
 use crate::units::{Bytes, Walltime};
 
 /// One choice.
@@ -153,7 +153,7 @@ pub struct Step {
 }
 
 /// A resolved job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Version of this form, 1.
     pub format: u32,
@@ -206,6 +206,9 @@ pub struct Plan {
     pub arguments: Vec<String>,
     /// What is known of the training.
     pub workload: Workload,
+    /// What the performance model says of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<Forecast>,
     /// The user's own timing pattern.
     pub timing: Option<TimingPattern>,
     /// Time between two samples, in milliseconds.
@@ -285,7 +288,9 @@ impl Plan {
                 name: image.name.clone(),
                 digest: image.digest.clone(),
             }),
+            queue: self.resources.queue.clone(),
             workload: self.workload.clone(),
+            forecast: self.forecast.clone(),
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

@@ -71,6 +71,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         directives: attached.directives,
         arguments: attached.arguments,
         workload: spec.workload.clone(),
+        forecast: None,
         timing: spec.timing.as_ref().map(|timing| timing.value.clone()),
         interval_ms: millis(settings.monitor_interval()),
         process_interval_ms: millis(settings.process_interval()),

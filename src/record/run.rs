@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ExitStatus, RunImage};
+use super::{ExitStatus, Forecast, RunImage};
 use crate::job::{ArraySpec, Framework, JobId, RunId, SchedulerKind, StorageClass, Workload};
 
 /// The file `run.json` of a run directory: who submitted what, where to.
@@ -47,8 +47,14 @@ pub struct RunRecord {
     /// The image that the command runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<RunImage>,
+    /// The queue that it waits in, where one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
     /// What the job file says of the training.
     pub workload: Workload,
+    /// What the performance model said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<Forecast>,
     /// The dlrun that submitted it.
     pub dlrun_version: String,
 }

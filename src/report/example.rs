@@ -30,6 +30,8 @@ pub(super) fn untimed() -> Run {
         storage: None,
         image: None,
         workload: Workload::default(),
+        queue: None,
+        forecast: None,
         dlrun_version: "0.1.0".to_owned(),
     };
     let key = MeasureKey { run_id, element: 0, attempt: 0, node: "n1".to_owned(), step: 0 };

@@ -12,7 +12,7 @@ const LEVEL_1: &[&[&str]] = &[
     &["config", "convert"],
     &["record"],
     &["protocol", "timing", "launch", "site", "catalogue", "flags", "insight"],
-    &["recipe"],
+    &["model", "recipe"],
     &["plan"],
     &["report"],
 ];
@@ -77,6 +77,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("tracing_subscriber", &["logging"]),
     ("rusqlite", &["store"]),
     ("parquet", &["export"]),
+    ("nalgebra", &["model"]),
     ("sysinfo", &["monitor"]),
     ("nvml_wrapper", &["monitor"]),
     ("nvml_wrapper_sys", &["monitor"]),

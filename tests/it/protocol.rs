@@ -191,6 +191,8 @@ fn run() -> RunRecord {
         storage: None,
         image: None,
         workload: Workload::default(),
+        queue: None,
+        forecast: None,
         dlrun_version: "0.1.0".to_owned(),
     }
 }

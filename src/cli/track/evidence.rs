@@ -126,6 +126,8 @@ mod tests {
             storage: None,
             image: None,
             workload: Workload::default(),
+            queue: None,
+            forecast: None,
             dlrun_version: "0".into(),
         };
         let of = |element| output_path(&record, Some(element)).expect("a path").display().to_string();

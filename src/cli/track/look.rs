@@ -167,6 +167,8 @@ mod tests {
             storage: None,
             image: None,
             workload: Workload::default(),
+            queue: None,
+            forecast: None,
             dlrun_version: "0".into(),
         }
     }

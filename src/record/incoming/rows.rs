@@ -12,7 +12,7 @@ use crate::job::{
 use crate::record::timing::null_as_nan;
 use crate::record::{
     ArrayPart, Cause, CauseKind, Conditions, ContainerRecord, ElementCounts, Epoch, EpochNumbering, Event,
-    EventKind, ExitStatus, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, MeasureKey, Missing, NodeRecord,
+    EventKind, ExitStatus, Forecast, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, MeasureKey, Missing, NodeRecord,
     NodeState, ProcessReading, Progress, RunImage, RunRecord, Sample, Scope, Status, StepMark, StepTimes,
     Throughput, TimeSource, Usage, WatcherCost,
 };
@@ -181,6 +181,9 @@ pub(super) struct RunRow {
     epochs: Option<u64>,
     #[serde(default, deserialize_with = "name_or_none")]
     precision: Option<String>,
+    #[serde(default, deserialize_with = "name_or_none")]
+    queue: Option<String>,
+    forecast: Option<Forecast>,
     #[serde(deserialize_with = "name")]
     dlrun_version: String,
 }
@@ -231,6 +234,8 @@ impl From<RunRow> for Incoming {
                 epochs: row.epochs,
                 precision: row.precision,
             },
+            queue: row.queue,
+            forecast: row.forecast,
             dlrun_version: row.dlrun_version,
         };
         let run = IncomingRun { record, status, uid: row.uid };

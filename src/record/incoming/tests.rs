@@ -27,6 +27,10 @@ fn full(table: Table) -> Map<String, Value> {
             ("conditions", _) => {
                 json!({ "affinity": "0-3", "storage": [{ "of": "workdir", "class": "nfs4" }] })
             }
+            ("forecast", _) => {
+                let figure = json!({ "mean": 3.0, "median": 2.9, "low": 2.0, "high": 4.0 });
+                json!({ "model": "m", "basis": "alike", "runs": 3, "epoch_seconds": figure, "explored": false })
+            }
             ("container", _) => json!({ "source": "/i.sif" }),
             ("metrics" | "last_metrics", _) => json!({ "loss": 0.5, "acc": null }),
             ("gaps", _) => json!([{ "from_ms": 1, "to_ms": 2, "why": "stopped" }]),

@@ -106,6 +106,8 @@ const RUNS: &[Field] = &[
     whole("batch_size", "Global batch size, by the job file."),
     whole("epochs", "Epochs, by the job file."),
     text("precision", "Number format, by the job file."),
+    text("queue", "The queue that was asked for."),
+    json("forecast", "What the performance model said of the run, as in `run.json`."),
     text("dlrun_version", "The dlrun that submitted it.").always(),
 ];
 

@@ -49,6 +49,8 @@ const RUNS: &[&str] = &[
     "batch_size",
     "epochs",
     "precision",
+    "queue",
+    "forecast",
     "dlrun_version",
 ];
 

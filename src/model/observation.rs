@@ -1,0 +1,81 @@
+//! One run as the model sees it.
+
+use serde::{Deserialize, Serialize};
+
+use super::Situation;
+use crate::job::{RunId, SchedulerKind};
+
+/// A length of time, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Length {
+    /// It was seen to its end.
+    Known(f64),
+    /// It was cut off: it is longer than this (right-censored).
+    AtLeast(f64),
+}
+
+impl Length {
+    /// The seconds, seen to the end or not.
+    #[must_use]
+    pub fn seconds(self) -> f64 {
+        match self {
+            Self::Known(seconds) | Self::AtLeast(seconds) => seconds,
+        }
+    }
+}
+
+/// What makes a measurement less trustworthy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Doubts {
+    /// Others kept CPUs of the node busy.
+    pub others_busy: bool,
+    /// A CPU quota, heat or a power limit held it down.
+    pub throttled: bool,
+    /// It was resumed or requeued: its epochs began to count anew.
+    pub resumed: bool,
+    /// Its series has holes, or its watcher was cut off.
+    pub incomplete: bool,
+}
+
+impl Doubts {
+    /// Whether there is any.
+    #[must_use]
+    pub fn any(self) -> bool {
+        self.others_busy || self.throttled || self.resumed || self.incomplete
+    }
+}
+
+/// One start of one run, or of one element of an array.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// The run.
+    pub run_id: RunId,
+    /// Index in the job array; 0 without one.
+    pub element: u32,
+    /// 0 for the first start.
+    pub attempt: u32,
+    /// When it was handed over, in Unix milliseconds UTC.
+    pub at_ms: u64,
+    /// Who had it.
+    pub scheduler: SchedulerKind,
+    /// The queue that it waited in.
+    pub queue: Option<String>,
+    /// What it was.
+    pub situation: Situation,
+    /// A steady epoch: the median of those after the first of a start, without evaluation and checkpoints. Of a run that was
+    /// cut off before its second epoch ended, what it had run into it at least.
+    pub epoch_seconds: Option<Length>,
+    /// Steady epochs behind it.
+    pub epochs: u32,
+    /// By how much the first epoch was longer than a steady one, in seconds; negative where it was shorter.
+    pub first_extra_seconds: Option<f64>,
+    /// Time outside of the epochs' training: start-up, evaluation, checkpoints, the end.
+    pub outside_seconds: Option<f64>,
+    /// The whole run; cut off where it was cancelled, timed out, or lost its node.
+    pub wall_seconds: Option<Length>,
+    /// Largest main memory of a node, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// What speaks against it.
+    pub doubts: Doubts,
+}

@@ -1,0 +1,74 @@
+//! What a model says of a run before it starts.
+
+use serde::{Deserialize, Serialize};
+
+/// A figure with how sure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The mean of what may come.
+    pub mean: f64,
+    /// As likely below as above.
+    pub median: f64,
+    /// One time in twenty it is below this.
+    pub low: f64,
+    /// One time in twenty it is above this.
+    pub high: f64,
+}
+
+/// What a forecast rests on, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Runs of this workload with this software on this hardware.
+    Alike,
+    /// Runs of this workload, with other software or on other hardware.
+    Workload,
+    /// Runs of other workloads with this software.
+    Software,
+    /// Published effects alone, or runs that share neither workload nor software.
+    Priors,
+}
+
+impl Basis {
+    /// Its word in JSON and exports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Alike => "alike",
+            Self::Workload => "workload",
+            Self::Software => "software",
+            Self::Priors => "priors",
+        }
+    }
+}
+
+/// The answer. It travels with plan and record, and is held against what came.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Forecast {
+    /// Which model: the name that `dlrun model show` tells.
+    pub model: String,
+    /// What it rests on.
+    pub basis: Basis,
+    /// Runs behind that basis.
+    pub runs: u64,
+    /// A steady epoch, in seconds.
+    pub epoch_seconds: Interval,
+    /// By how much the first epoch is longer, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_extra_seconds: Option<Interval>,
+    /// Start-up, evaluation, checkpoints, the end: in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside_seconds: Option<Interval>,
+    /// The whole run, in seconds; `None` where the number of epochs is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_seconds: Option<Interval>,
+    /// Main memory of a node, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<Interval>,
+    /// How far outside of what was measured it lies, in words; empty: within.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beyond: Vec<String>,
+    /// Whether the choice was made to learn (`framework.explore`), not because it seemed quickest.
+    #[serde(default)]
+    pub explored: bool,
+}

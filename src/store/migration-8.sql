@@ -1,0 +1,17 @@
+-- Never edited once released: later versions add a file. Units are in the names of the columns.
+
+-- The queue that a run waits in, and what the performance model said of it, as JSON.
+ALTER TABLE run ADD COLUMN queue TEXT;
+ALTER TABLE run ADD COLUMN forecast TEXT;
+CREATE TRIGGER run_changed_aside AFTER UPDATE ON run
+    WHEN (NEW.queue, NEW.forecast) IS NOT (OLD.queue, OLD.forecast)
+BEGIN
+    UPDATE run SET change_seq = NULL WHERE id = NEW.id;
+END;
+
+-- What `dlrun bench node` measured of a kind of node. `gflops` are 10^9 single-precision operations per second.
+ALTER TABLE target ADD COLUMN core_gflops REAL;
+ALTER TABLE target ADD COLUMN node_gflops REAL;
+ALTER TABLE target ADD COLUMN memory_gb_per_second REAL;
+ALTER TABLE target ADD COLUMN disk_mb_per_second REAL;
+ALTER TABLE target ADD COLUMN benched_at_ms INTEGER;
