@@ -2,7 +2,7 @@
 //! configuration are read with it too.
 
 use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -166,6 +166,26 @@ impl<'a> Fields<'a> {
         }
         let (first, last) = (range.start, range.end - 1);
         let message = format!("`{}{key}` must be from {first} to {last}, not {integer}", self.prefix);
+        self.problem(Problem::at(value.span(), message));
+        None
+    }
+
+    /// A number from `range`, with a fraction or without; underscores as TOML has them.
+    pub(crate) fn decimal(&mut self, key: &'static str, range: RangeInclusive<f64>) -> Option<Located<f64>> {
+        let value = self.value(key)?;
+        let text = match value.get_ref() {
+            DeValue::Float(float) => float.as_str(),
+            DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
+            _ => {
+                self.wrong_type(key, value, "a number");
+                return None;
+            }
+        };
+        if let Some(number) = text.parse().ok().filter(|number| range.contains(number)) {
+            return Some(Located { value: number, span: value.span() });
+        }
+        let (first, last) = range.into_inner();
+        let message = format!("`{}{key}` must be from {first} to {last}, not {text}", self.prefix);
         self.problem(Problem::at(value.span(), message));
         None
     }

@@ -4,7 +4,9 @@
 //! known before it starts; a [`crate::record::Forecast`] is the answer. `docs/model.md` has the mathematics.
 
 mod observation;
+mod priors;
 mod situation;
 
 pub use observation::{Doubts, Length, Observation};
+pub use priors::{Effect, Priors};
 pub use situation::{Hardware, Situation};

@@ -81,7 +81,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sysinfo", &["monitor"]),
     ("nvml_wrapper", &["monitor"]),
     ("nvml_wrapper_sys", &["monitor"]),
-    ("toml", &["job", "config", "catalogue"]),
+    ("toml", &["job", "config", "catalogue", "model"]),
     ("tokio", &["daemon"]),
     ("sd_notify", &["daemon"]),
     ("libc", &["daemon"]),
