@@ -2,11 +2,38 @@
 //!
 //! An [`Observation`] is one run as the model sees it, a [`Situation`] what decides how long a training takes, as far as it is
 //! known before it starts; a [`crate::record::Forecast`] is the answer. `docs/model.md` has the mathematics.
+//!
+//! From runs to a [`Model`]: `gather` reads the runs once, `facts` makes numbers of a situation and `block` terms of those, `design`
+//! makes equations of them for each `response`, `solve` solves them, `fit` does so again and again until weights and variances
+//! agree, `calibrate` checks the intervals, `fitted` keeps it all as bytes, of which `part` and `known` answer what
+//! `forecast` asks.
 
+mod block;
+mod bytes;
+mod calibrate;
+mod chance;
+mod design;
+mod explanation;
+mod facts;
+mod fit;
+mod fitted;
+mod forecast;
+mod gather;
+mod hash;
+mod head;
+mod known;
+mod learned;
 mod observation;
+mod part;
 mod priors;
+mod response;
 mod situation;
+mod solve;
+mod usual;
 
+pub use explanation::{Explanation, LearnedEffect, RatioInterval, Spread};
+pub use fitted::Model;
+pub use head::{Counts, Head, MODEL_FORMAT, Unfit, Unreadable};
 pub use observation::{Doubts, Length, Observation};
 pub use priors::{Effect, Priors};
 pub use situation::{Hardware, Situation};

@@ -12,9 +12,9 @@ use crate::job::{
 use crate::record::timing::null_as_nan;
 use crate::record::{
     ArrayPart, Cause, CauseKind, Conditions, ContainerRecord, ElementCounts, Epoch, EpochNumbering, Event,
-    EventKind, ExitStatus, Forecast, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, MeasureKey, Missing, NodeRecord,
-    NodeState, ProcessReading, Progress, RunImage, RunRecord, Sample, Scope, Status, StepMark, StepTimes,
-    Throughput, TimeSource, Usage, WatcherCost,
+    EventKind, ExitStatus, Forecast, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, MeasureKey, Missing,
+    NodeRecord, NodeState, ProcessReading, Progress, RunImage, RunRecord, Sample, Scope, Status, StepMark,
+    StepTimes, Throughput, TimeSource, Usage, WatcherCost,
 };
 
 /// The longest name, in bytes.

@@ -1,0 +1,317 @@
+//! A situation as numbers: what two runs must share to be repeats of each other.
+
+use std::borrow::Cow;
+
+use super::Situation;
+use super::hash::Hash;
+
+/// What a run is, word by word. The order is that of [`Facts::words`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Word {
+    Framework,
+    Version,
+    Compiler,
+    Provenance,
+    Precision,
+    Storage,
+    Hardware,
+    Image,
+    Family,
+}
+
+impl Word {
+    pub(super) const ALL: [Self; 9] = [
+        Self::Framework,
+        Self::Version,
+        Self::Compiler,
+        Self::Provenance,
+        Self::Precision,
+        Self::Storage,
+        Self::Hardware,
+        Self::Image,
+        Self::Family,
+    ];
+}
+
+/// The sizes of a run, as natural logarithms. The order is that of [`Facts::sizes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Size {
+    Samples,
+    Parameters,
+    /// Samples of a step on each worker.
+    Batch,
+    Threads,
+    CoreRate,
+    Bandwidth,
+    /// GPUs, else tasks, over all nodes.
+    Workers,
+    Nodes,
+    Epochs,
+}
+
+impl Size {
+    pub(super) const COUNT: usize = 9;
+}
+
+/// Steps of a size's logarithm: what differs by less than half a percent is the same size, such as threads out of a CPU quota.
+const STEPS: f64 = 128.0;
+/// A size that is not known.
+const UNKNOWN: i32 = i32::MIN;
+
+/// A situation as numbers. Two runs with equal facts are repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Facts {
+    /// Hash of model, data set, samples and parameters.
+    pub(super) workload: u64,
+    /// Hashes of what [`Word`] names; 0: not known.
+    words: [u64; Word::ALL.len()],
+    sizes: [i32; Size::COUNT],
+    /// Whether it runs on GPUs.
+    pub(super) gpu: bool,
+}
+
+impl Facts {
+    pub(super) fn new(situation: &Situation) -> Self {
+        let gpu = situation.hardware.gpus > 0;
+        let mut words = [0; Word::ALL.len()];
+        for (hash, word) in words.iter_mut().zip(Word::ALL) {
+            *hash = text(situation, word, |name| Hash::new(1).name(name).end()).unwrap_or(0);
+        }
+        let workload = &situation.workload;
+        let (nodes, workers) = (situation.nodes.max(1), workers(situation));
+        let figures = situation.hardware.figures.filter(|_| !gpu);
+        let threads = situation.hardware.threads.filter(|_| !gpu);
+        let mut sizes = [UNKNOWN; Size::COUNT];
+        let mut set = |size: Size, value: Option<f64>| {
+            if let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) {
+                sizes[size as usize] = stepped(value.ln());
+            }
+        };
+        set(Size::Samples, workload.samples.map(whole));
+        set(Size::Parameters, workload.parameters.map(whole));
+        set(Size::Batch, workload.batch_size.map(|batch| whole(batch) / f64::from(workers)));
+        set(Size::Threads, threads);
+        set(Size::CoreRate, figures.map(|figures| figures.core_gflops));
+        set(Size::Bandwidth, figures.map(|figures| figures.memory_gb_per_second));
+        set(Size::Workers, Some(f64::from(workers)));
+        set(Size::Nodes, Some(f64::from(nodes)));
+        set(Size::Epochs, workload.epochs.map(whole));
+        Self { workload: workload_hash(situation), words, sizes, gpu }
+    }
+
+    /// The hash of a framework's name.
+    pub(super) fn framework(name: &str) -> u64 {
+        Hash::new(1).name(&lower(name)).end()
+    }
+
+    pub(super) fn word(&self, word: Word) -> u64 {
+        self.words[word as usize]
+    }
+
+    /// The same with another word.
+    pub(super) fn with_word(mut self, word: Word, hash: u64) -> Self {
+        self.words[word as usize] = hash;
+        self
+    }
+
+    /// The natural logarithm of a size, in steps of 1/128.
+    pub(super) fn size(&self, size: Size) -> Option<f64> {
+        let steps = self.sizes[size as usize];
+        (steps != UNKNOWN).then(|| f64::from(steps) / STEPS)
+    }
+
+    /// What makes two runs of one workload alike: software, hardware and how many workers and nodes.
+    pub(super) fn alike(&self) -> u64 {
+        let words = [Word::Framework, Word::Version, Word::Compiler, Word::Provenance, Word::Precision];
+        let hash =
+            words.iter().fold(Hash::new(2).number(self.workload), |hash, word| hash.number(self.word(*word)));
+        let hash = hash.number(self.word(Word::Hardware));
+        [Size::Workers, Size::Nodes].iter().fold(hash, |hash, size| hash.number(self.steps(*size))).end()
+    }
+
+    /// Framework, version and compiler; without the version where that is not asked for.
+    pub(super) fn software(&self, version: bool) -> u64 {
+        let hash = Hash::new(3).number(self.word(Word::Framework)).number(self.word(Word::Compiler));
+        if version { hash.number(self.word(Word::Version)).end() } else { hash.end() }
+    }
+
+    fn steps(&self, size: Size) -> u64 {
+        u64::from(self.sizes[size as usize].cast_unsigned())
+    }
+
+    /// A fingerprint of it all.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let hash = Hash::new(4).number(self.workload).number(u64::from(self.gpu));
+        let hash = self.words.iter().fold(hash, |hash, word| hash.number(*word));
+        self.sizes.iter().fold(hash, |hash, size| hash.number(u64::from(size.cast_unsigned()))).end()
+    }
+}
+
+/// A count as a float. Above 2^53 the last digits are lost, which no logarithm notices.
+pub(super) fn whole(count: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "see above")]
+    let float = count as f64;
+    float
+}
+
+fn stepped(logarithm: f64) -> i32 {
+    // The logarithm of a finite float is within ±746.
+    #[expect(clippy::cast_possible_truncation, reason = "see above")]
+    let steps = (logarithm * STEPS).round() as i32;
+    steps
+}
+
+/// The sizes of which it is said how far outside of what was measured a run lies.
+pub(super) const EXACT: [&str; 5] = [
+    "batch size of a worker",
+    "number of threads",
+    "number of workers",
+    "number of nodes",
+    "number of parameters",
+];
+
+/// Those sizes, to the last digit; 0: not known.
+pub(super) fn exact_sizes(situation: &Situation) -> [f64; EXACT.len()] {
+    let workers = f64::from(workers(situation));
+    let usable = |size: f64| if size.is_finite() && size > 0.0 { size } else { 0.0 };
+    let threads = situation.hardware.threads.filter(|_| situation.hardware.gpus == 0);
+    [
+        situation.workload.batch_size.map_or(0.0, |batch| whole(batch) / workers),
+        usable(threads.unwrap_or(0.0)),
+        workers,
+        f64::from(situation.nodes.max(1)),
+        situation.workload.parameters.map_or(0.0, whole),
+    ]
+}
+
+fn workers(situation: &Situation) -> u32 {
+    match situation.gpus() {
+        0 => situation.nodes.max(1).saturating_mul(situation.tasks_per_node.max(1)),
+        gpus => gpus,
+    }
+}
+
+fn workload_hash(situation: &Situation) -> u64 {
+    let workload = &situation.workload;
+    let named = |hash: Hash, name: &Option<String>| match name {
+        Some(name) => hash.byte(1).name(&lower(name)),
+        None => hash.byte(0),
+    };
+    let counted = |hash: Hash, count: Option<u64>| match count {
+        Some(count) => hash.byte(1).number(count),
+        None => hash.byte(0),
+    };
+    let hash = named(named(Hash::new(5), &workload.model), &workload.dataset);
+    counted(counted(hash, workload.samples), workload.parameters).end()
+}
+
+/// Letter case tells no networks, frameworks and compilers apart.
+fn lower(name: &str) -> Cow<'_, str> {
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
+    }
+}
+
+/// The workload in words.
+pub(super) fn workload_name(situation: &Situation) -> String {
+    let workload = &situation.workload;
+    let mut name = cut(&lower(workload.model.as_deref().unwrap_or("a network without name")));
+    if let Some(dataset) = &workload.dataset {
+        name = format!("{name} on {}", cut(&lower(dataset)));
+    }
+    if let Some(samples) = workload.samples {
+        name = format!("{name}, {samples} samples");
+    }
+    if let Some(parameters) = workload.parameters {
+        name = format!("{name}, {parameters} parameters");
+    }
+    name
+}
+
+/// Names are people's: they may have any length.
+pub(super) fn cut(name: &str) -> String {
+    const LONGEST: usize = 80;
+    match name.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &name[..at]),
+        None => name.to_owned(),
+    }
+}
+
+/// Hands on what a situation says of a word, where it says something.
+pub(super) fn text<T>(situation: &Situation, word: Word, then: impl FnOnce(&str) -> T) -> Option<T> {
+    let framework = &situation.framework;
+    fn filled(name: &Option<String>) -> Option<&str> {
+        name.as_deref().filter(|name| !name.is_empty())
+    }
+    match word {
+        Word::Framework => filled(&framework.name).map(|name| then(&lower(name))),
+        Word::Version => filled(&framework.version).and_then(release).map(|version| then(&version)),
+        Word::Compiler => filled(&framework.compiler).map(|name| then(&lower(name))),
+        Word::Provenance => framework.provenance.map(|provenance| then(provenance.as_str())),
+        Word::Precision => filled(&situation.workload.precision).map(|name| then(&lower(name))),
+        Word::Storage => situation.storage.map(|storage| then(storage.as_str())),
+        Word::Hardware if situation.hardware.gpus > 0 => Some(then(&format!(
+            "gpu {}",
+            situation.hardware.gpu_model.as_deref().unwrap_or("of an unknown kind")
+        ))),
+        Word::Hardware => filled(&situation.hardware.cpu_model).map(then),
+        Word::Image => filled(&situation.image).map(then),
+        Word::Family => filled(&situation.workload.model).map(|model| then(&family(model))),
+    }
+}
+
+/// The first two numbers of a version: patches change no speed that could be told from noise. `None`: a range.
+fn release(version: &str) -> Option<String> {
+    let version = version.trim().trim_start_matches('v');
+    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    let parts: Vec<&str> = version[..end].split('.').filter(|part| !part.is_empty()).take(2).collect();
+    (!parts.is_empty()).then(|| parts.join("."))
+}
+
+/// `ResNet-50` and `resnet101` are `resnet`, `bert-large` is `bert`.
+fn family(model: &str) -> String {
+    const SIZES: [&str; 10] =
+        ["tiny", "mini", "small", "base", "medium", "large", "huge", "giant", "xl", "xxl"];
+    let model = model.trim().to_ascii_lowercase();
+    let digit = model.find(|c: char| c.is_ascii_digit()).filter(|at| *at >= 3).unwrap_or(model.len());
+    let mut stem = model[..digit].trim_end_matches(['-', '_', '.', ' ']);
+    while let Some(at) = stem.rfind(['-', '_', ' ']).filter(|at| SIZES.contains(&&stem[at + 1..])) {
+        stem = &stem[..at];
+    }
+    stem.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_leave_out_sizes() {
+        let of = |models: &[&str]| models.iter().map(|model| family(model)).collect::<Vec<_>>();
+        assert_eq!(of(&["resnet50", "ResNet-101", "resnet_v2_50"]), ["resnet", "resnet", "resnet_v"]);
+        assert_eq!(
+            of(&["bert-large", "mnist-cnn", "vgg16", "u2", "é9"]),
+            ["bert", "mnist-cnn", "vgg", "u2", "é9"]
+        );
+    }
+
+    #[test]
+    fn versions_keep_two_numbers_and_ranges_are_none() {
+        assert_eq!(release("2.21.0+cpu").as_deref(), Some("2.21"));
+        assert_eq!(release("v1.14").as_deref(), Some("1.14"));
+        assert_eq!(release(">=2.1, <3"), None);
+    }
+
+    #[test]
+    fn facts_do_not_mix_up_fields() {
+        let mut one = Situation::default();
+        one.workload.model = Some("a".to_owned());
+        let mut two = Situation::default();
+        two.workload.dataset = Some("a".to_owned());
+        assert_ne!(Facts::new(&one).workload, Facts::new(&two).workload);
+        one.hardware.threads = Some(f64::NAN);
+        assert_eq!(Facts::new(&one).size(Size::Threads), None);
+    }
+}

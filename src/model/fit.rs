@@ -1,0 +1,318 @@
+//! Solves the equations of one response: again and again, since weights, cut-off runs and variances hang on the solution.
+
+use nalgebra::DMatrix;
+
+use super::block::Block;
+use super::chance::{RUN_FREEDOM, hazard};
+use super::design::{Design, Target};
+use super::response::Response;
+use super::solve::{Components, Evidence, Own, Positions, Posterior, solve};
+
+/// Believed cells and runs behind the variances of configurations and of runs.
+const BELIEVED: f64 = 4.0;
+/// Believed coefficients behind the variance of a block.
+const BELIEVED_LEVELS: f64 = 2.0;
+/// A run that something speaks against has this times the variance of others, until enough of them were met.
+const DOUBT: f64 = 4.0;
+/// Variances stay above this: clocks and schedulers scatter by more.
+const LEAST_VARIANCE: f64 = 1e-6;
+
+/// A response's equations on their way to a solution.
+pub(super) struct State<'a> {
+    pub(super) design: &'a Design,
+    pub(super) response: Response,
+    pub(super) components: Components,
+    /// Believed mean of each coefficient.
+    pub(super) means: Vec<f64>,
+    pub(super) evidence: Vec<Evidence>,
+    /// What the rows give, by cell; empty before the first solution.
+    pub(super) rows: Vec<f64>,
+    /// Variance of repeats, by span.
+    pub(super) noise: Vec<f64>,
+    /// How many runs each of those rests on.
+    pub(super) noise_freedom: Vec<f64>,
+    /// How much each cell's mean decides about its own row: 0 not at all, 1 alone.
+    pub(super) leverage: Vec<f64>,
+    pub(super) posterior: Option<Posterior>,
+}
+
+impl<'a> State<'a> {
+    pub(super) fn new(design: &'a Design, response: Response) -> Self {
+        let (repeats, interaction) = response.scatter();
+        let belief = |block: Block| response.belief(block);
+        let by_block = |of: &dyn Fn(Block) -> f64| Block::ALL.map(of);
+        let components = Components {
+            global: by_block(&|block| belief(block).map_or(1.0, |belief| belief.sd.powi(2))),
+            global_freedom: by_block(&|_| BELIEVED_LEVELS),
+            local: by_block(&|block| belief(block).map_or(0.0, |belief| belief.local_sd.powi(2))),
+            local_freedom: by_block(&|_| BELIEVED_LEVELS),
+            interaction: interaction * interaction,
+            interaction_freedom: BELIEVED,
+            noise: repeats * repeats,
+            doubt: DOUBT,
+        };
+        let place_mean = |place: usize| belief(design.layout.block(place)).map_or(0.0, |belief| belief.mean);
+        Self {
+            design,
+            response,
+            means: (0..design.layout.keys.len()).map(place_mean).collect(),
+            evidence: vec![Evidence::default(); design.cells.len()],
+            rows: Vec::new(),
+            noise: vec![components.noise; design.spans.len()],
+            noise_freedom: vec![BELIEVED; design.spans.len()],
+            leverage: vec![0.0; design.cells.len()],
+            posterior: None,
+            components,
+        }
+    }
+
+    /// Takes over variances that were found on a part of the cells.
+    pub(super) fn with_components(mut self, components: Components) -> Self {
+        self.noise.fill(components.noise);
+        self.components = components;
+        self
+    }
+
+    /// Weighs the runs by the last solution and solves anew. `None`: floating point does not suffice.
+    pub(super) fn step(&mut self) -> Option<()> {
+        for (at, span) in self.design.spans.iter().enumerate() {
+            for cell in span.cells.clone() {
+                self.evidence[cell] = self.weigh(cell, self.noise[at]);
+            }
+        }
+        let posterior = solve(self.design, &self.components, &self.means, &self.evidence)?;
+        self.rows.resize(self.design.cells.len(), 0.0);
+        let mut positions = Positions::new(self.design);
+        for (own, span) in posterior.own.iter().zip(&self.design.spans) {
+            let sums = own.sums(&posterior.shared);
+            positions.set(&own.places);
+            for cell in span.cells.clone() {
+                let entries = &self.design.entries[self.design.cells[cell].entries.clone()];
+                let terms =
+                    entries.iter().map(|(place, value)| f64::from(*value) * sums[positions.of(*place)]);
+                self.rows[cell] = terms.sum();
+            }
+        }
+        self.posterior = Some(posterior);
+        self.learn_noise();
+        Some(())
+    }
+
+    /// What a cell's runs give: the row, and what the configuration adds to it.
+    fn expected(&self, cell: usize) -> f64 {
+        let Evidence { mean, kept, .. } = self.evidence[cell];
+        self.rows[cell] + kept * (mean - self.rows[cell])
+    }
+
+    fn targets(&self, cell: usize) -> &[Target] {
+        &self.design.targets[self.design.cells[cell].targets.clone()]
+    }
+
+    fn scale(&self, target: &Target, noise: f64) -> f64 {
+        if target.doubtful { noise * self.components.doubt } else { noise }
+    }
+
+    fn weigh(&self, cell: usize, noise: f64) -> Evidence {
+        let expected = (!self.rows.is_empty()).then(|| self.expected(cell));
+        let (mut weight, mut sum) = (0.0, 0.0);
+        for target in self.targets(cell) {
+            let variance = self.scale(target, noise);
+            let (own, y) = match (expected, target.censored) {
+                (None, true) => continue,
+                (None, false) => (1.0, target.y),
+                (Some(expected), false) => (student(target.y - expected, variance), target.y),
+                (Some(expected), true) => cut_off(target.y, expected, variance),
+            };
+            let own = own * noise / variance;
+            weight += own;
+            sum += own * y;
+        }
+        if weight <= 1e-12 {
+            return Evidence::default();
+        }
+        let spread = noise / weight;
+        let interaction = self.components.interaction;
+        Evidence {
+            weight,
+            mean: sum / weight,
+            precision: (interaction + spread).recip(),
+            kept: interaction / (interaction + spread),
+        }
+    }
+
+    /// Variance of repeats: that of all workloads first, then each one's own around it.
+    fn learn_noise(&mut self) {
+        let squares: Vec<(f64, f64)> = (0..self.design.spans.len()).map(|span| self.squares(span)).collect();
+        let (sum, runs) = squares.iter().fold((0.0, 0.0), |(sum, runs), (a, b)| (sum + a, runs + b));
+        let believed = self.response.scatter().0.powi(2);
+        self.components.noise = ((BELIEVED * believed + sum) / (BELIEVED + runs)).max(LEAST_VARIANCE);
+        for (at, (sum, runs)) in squares.into_iter().enumerate() {
+            let noise = (BELIEVED * self.components.noise + sum) / (BELIEVED + runs);
+            self.noise[at] = noise.max(LEAST_VARIANCE);
+            self.noise_freedom[at] = BELIEVED + runs;
+        }
+    }
+
+    /// Weighted squares of what is left of a workload's runs, and how many of them are free to differ.
+    fn squares(&self, span: usize) -> (f64, f64) {
+        let (mut sum, mut free) = (0.0, 0.0);
+        for cell in self.design.spans[span].cells.clone() {
+            let Evidence { weight, kept, .. } = self.evidence[cell];
+            if weight <= 0.0 {
+                continue;
+            }
+            let expected = self.expected(cell);
+            let mut runs = 0.0;
+            for target in self.targets(cell).iter().filter(|target| !target.censored) {
+                let doubt = if target.doubtful { self.components.doubt } else { 1.0 };
+                let left = target.y - expected;
+                sum += student(left, self.noise[span] * doubt) * left * left / doubt;
+                runs += 1.0;
+            }
+            let fixed = kept + (1.0 - kept) * self.leverage[cell];
+            free += f64::max(runs - fixed, 0.0);
+        }
+        (sum, free)
+    }
+
+    /// Finds the variances under which the data are likeliest, given what is believed of them: one step.
+    ///
+    /// This is MacKay's fixed point: a block's squares over its number of well-determined coefficients.
+    pub(super) fn learn_components(&mut self) {
+        let Some(posterior) = self.posterior.take() else { return };
+        let design = self.design;
+        let (mut global, mut local) = ([(0.0, 0.0); Block::COUNT], [(0.0, 0.0); Block::COUNT]);
+        for place in 0..design.layout.keys.len() {
+            let block = design.layout.block(place) as usize;
+            let value = posterior.shared[place];
+            global[block].0 += value * value;
+            global[block].1 += 1.0 - posterior.covariance[(place, place)] / self.components.global[block];
+        }
+        for (at, own) in posterior.own.iter().enumerate() {
+            let joined = own.joined(&posterior.shared, &posterior.covariance);
+            for (at, position) in own.own.iter().enumerate() {
+                let block = design.layout.block(usize::from(own.places[usize::from(*position)])) as usize;
+                local[block].0 += own.values[at].powi(2);
+                local[block].1 += 1.0 - joined.own_variances[at] / self.components.local[block];
+            }
+            self.learn_leverage(at, own, &joined.covariance);
+        }
+        let mut own_cells = (0.0, 0.0);
+        for cell in 0..design.cells.len() {
+            let Evidence { mean, precision, kept, .. } = self.evidence[cell];
+            if precision > 0.0 {
+                own_cells.0 += (kept * (mean - self.rows[cell])).powi(2);
+                own_cells.1 += kept * (1.0 - self.leverage[cell]);
+            }
+        }
+        for block in Block::ALL {
+            let Some(belief) = self.response.belief(block) else { continue };
+            let at = block as usize;
+            if !block.is_single() {
+                (self.components.global[at], self.components.global_freedom[at]) =
+                    pooled(belief.sd, global[at]);
+            }
+            if belief.local_sd > 0.0 {
+                (self.components.local[at], self.components.local_freedom[at]) =
+                    pooled(belief.local_sd, local[at]);
+            }
+        }
+        let (squares, free) = own_cells;
+        let believed = self.response.scatter().1.powi(2);
+        self.components.interaction =
+            ((BELIEVED * believed + squares) / (BELIEVED + free)).max(LEAST_VARIANCE);
+        self.components.interaction_freedom = BELIEVED + free;
+        self.learn_doubt();
+        self.posterior = Some(posterior);
+    }
+
+    /// What each cell of a workload decides about its own row.
+    fn learn_leverage(&mut self, span: usize, own: &Own, covariance: &DMatrix<f64>) {
+        let mut positions = Positions::new(self.design);
+        positions.set(&own.places);
+        for cell in self.design.spans[span].cells.clone() {
+            let entries = &self.design.entries[self.design.cells[cell].entries.clone()];
+            let leverage = self.evidence[cell].precision * spread(entries, &positions, covariance);
+            self.leverage[cell] = leverage.clamp(0.0, 1.0);
+        }
+    }
+
+    /// What each cell decides about its own row, by the last solution.
+    pub(super) fn learn_leverages(&mut self) {
+        let Some(posterior) = self.posterior.take() else { return };
+        for (at, own) in posterior.own.iter().enumerate() {
+            let joined = own.joined(&posterior.shared, &posterior.covariance);
+            self.learn_leverage(at, own, &joined.covariance);
+        }
+        self.posterior = Some(posterior);
+    }
+
+    /// By how much more the doubtful runs scatter than the others; five believed ones keep few from saying much.
+    fn learn_doubt(&mut self) {
+        const BELIEVED_RUNS: f64 = 5.0;
+        let (mut squares, mut runs) = (BELIEVED_RUNS * DOUBT, BELIEVED_RUNS);
+        for (at, span) in self.design.spans.iter().enumerate() {
+            for cell in span.cells.clone() {
+                let expected = self.rows[cell];
+                let variance = self.noise[at] + self.components.interaction;
+                for target in self.targets(cell).iter().filter(|target| target.doubtful && !target.censored) {
+                    let left = target.y - expected;
+                    let scale = variance * self.components.doubt;
+                    squares += student(left, scale) * left * left / variance;
+                    runs += 1.0;
+                }
+            }
+        }
+        self.components.doubt = (squares / runs).clamp(1.0, 100.0);
+    }
+}
+
+/// A variance out of squares and the number of coefficients that the data determine, with what rests on belief; and how much it
+/// rests on in all.
+fn pooled(believed_sd: f64, (squares, free): (f64, f64)) -> (f64, f64) {
+    let freedom = BELIEVED_LEVELS + f64::max(free, 0.0);
+    (((BELIEVED_LEVELS * believed_sd * believed_sd + squares) / freedom).max(LEAST_VARIANCE), freedom)
+}
+
+/// The variance of a row.
+pub(super) fn spread(entries: &[(u16, f32)], positions: &Positions, covariance: &DMatrix<f64>) -> f64 {
+    let mut sum = 0.0;
+    for (at, (one, a)) in entries.iter().enumerate() {
+        let (one, a) = (positions.of(*one), f64::from(*a));
+        sum += a * a * covariance[(one, one)];
+        for (other, b) in &entries[at + 1..] {
+            sum += 2.0 * a * f64::from(*b) * covariance[(positions.of(*other), one)];
+        }
+    }
+    sum.max(0.0)
+}
+
+/// The weight of a run under Student's distribution: what lies far off counts little.
+pub(super) fn student(left: f64, variance: f64) -> f64 {
+    (RUN_FREEDOM + 1.0) / (RUN_FREEDOM + left * left / variance)
+}
+
+/// A cut-off run as one that was seen to its end: with less weight the less it says. One step of Newton's on the likelihood of
+/// what lies above the bound.
+fn cut_off(bound: f64, expected: f64, variance: f64) -> (f64, f64) {
+    let scale = variance.sqrt();
+    let z = (bound - expected) / scale;
+    let hazard = hazard(z);
+    let bend = hazard * (hazard - z);
+    if bend < 1e-9 { (0.0, bound) } else { (bend.min(1.0), expected + scale * hazard / bend) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_that_is_long_exceeded_says_nothing_and_one_that_is_not_reached_pulls_up() {
+        let (weight, _) = cut_off(0.0, 5.0, 0.01);
+        assert!(weight < 1e-6, "{weight}");
+        let (weight, y) = cut_off(1.0, 0.0, 0.01);
+        assert!(weight > 0.9 && y >= 1.0, "{weight} {y}");
+        let (weight, y) = cut_off(1.0, 1.0, 0.01);
+        assert!(weight > 0.5 && weight < 0.7 && y > 1.1, "{weight} {y}");
+    }
+}

@@ -1,0 +1,311 @@
+//! The model: fitting it, and keeping it as bytes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::bytes::{Reader, Writer};
+use super::calibrate::stretches;
+use super::design::Design;
+use super::facts::Facts;
+use super::fit::State;
+use super::gather::Gathered;
+use super::hash::mixed;
+use super::head::MODEL_FORMAT;
+use super::known::{self, Known};
+use super::part::{self, Decoded, Outline, Part};
+use super::response::Response;
+use super::usual::Usual;
+use super::{Explanation, Hardware, Head, Observation, Priors, Unfit, Unreadable};
+use crate::job::SchedulerKind;
+
+/// Variances are looked for on this many configurations; more of them say the same.
+const SEARCHED: usize = 4_000;
+/// Steps of that search.
+const SEARCH_STEPS: usize = 14;
+/// Steps of the solution, with the variances given.
+const STEPS: usize = 5;
+
+/// What recorded runs say about runs to come. It says the same for the same runs, priors and dlrun, to the last bit.
+#[derive(Debug, Clone)]
+pub struct Model {
+    head: Head,
+    tables: Tables,
+    decoded: Vec<Decoded>,
+    /// All after the head.
+    body: Arc<[u8]>,
+    /// Where in `body` what lies.
+    places: Places,
+}
+
+/// What is short, as JSON.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Tables {
+    outlines: Vec<Outline>,
+    compilers: BTreeMap<u64, Vec<String>>,
+    usual: Usual,
+}
+
+/// Pieces of the body: from, to.
+#[derive(Debug, Clone, Default)]
+struct Places {
+    known: (usize, usize),
+    parts: Vec<(usize, usize)>,
+    explanation: (usize, usize),
+}
+
+/// The first line of the file.
+#[derive(Serialize, Deserialize)]
+struct FirstLine {
+    #[serde(flatten)]
+    head: Head,
+    /// Checksum of the rest, CRC-32.
+    rest_crc32: u32,
+}
+
+impl Model {
+    /// Learns from runs. Their order does not matter.
+    ///
+    /// # Errors
+    /// Where there is nothing to learn from.
+    pub fn fit(observations: impl IntoIterator<Item = Observation>, priors: &Priors) -> Result<Self, Unfit> {
+        let mut gathered = Gathered::new(observations);
+        if gathered.counts.runs == 0 {
+            return Err(Unfit::NoRuns);
+        }
+        if gathered.counts.with_epochs + gathered.counts.whole_runs == 0 {
+            return Err(nothing_timed(&gathered));
+        }
+        let (mut tables, mut body) = (Tables::default(), Writer::default());
+        let (mut parts, mut explanation) = (Vec::new(), Explanation::default());
+        let mut scatter = (None, None);
+        for response in Response::ALL {
+            // Published effects are of epochs: they make a model of epochs even where none was timed yet.
+            if gathered.values[response as usize].is_empty() {
+                continue;
+            }
+            let design = Design::new(response, &gathered, priors);
+            gathered.counts.pooled += design.pooled;
+            let unsolvable = || Unfit::Unsolvable { response: response.name() };
+            let state = solved(&design, response).ok_or_else(unsolvable)?;
+            let (stretch_known, stretch_new) = stretches(&state);
+            if response == Response::Epoch || scatter.0.is_none() && response == Response::Whole {
+                scatter = (Some(state.components.noise.sqrt()), Some(state.components.interaction.sqrt()));
+                gathered.counts.coefficients = count(design.layout.keys.len());
+                gathered.counts.workloads = count(design.spans.len());
+                gathered.counts.configurations = count(design.cells.len());
+                gathered.counts.published = count(design.pseudo.len());
+                explanation = super::learned::explain(&state, &gathered);
+            }
+            let mut writer = Writer::default();
+            part::write(&state, &mut writer).ok_or_else(unsolvable)?;
+            parts.push(writer.0);
+            let components = state.components.clone();
+            let centres = design.layout.centres;
+            tables.outlines.push(Outline { response, centres, components, stretch_known, stretch_new });
+        }
+        tables.compilers = gathered.compilers();
+        tables.usual = std::mem::take(&mut gathered.usual).shortened();
+        body.block(&json(&tables));
+        let mut runs = Writer::default();
+        known::write(&gathered, &mut runs);
+        body.block(&runs.0);
+        body.block(&json(&explanation));
+        parts.iter().for_each(|part| body.block(part));
+        let head = head(&gathered, priors, scatter);
+        Self::from_body(head, body.0.into()).map_err(|_| Unfit::Unsolvable { response: "file" })
+    }
+
+    fn from_body(head: Head, body: Arc<[u8]>) -> Result<Self, Unreadable> {
+        let damaged = || Unreadable::Damaged("its tables cannot be read");
+        let mut reader = Reader(&body);
+        let mut places = Places::default();
+        let (_, tables) = block(&body, &mut reader).ok_or_else(damaged)?;
+        let tables: Tables = serde_json::from_slice(tables).map_err(|_| damaged())?;
+        let runs;
+        (places.known, runs) = block(&body, &mut reader).ok_or_else(damaged)?;
+        Known::read(&mut Reader(runs)).ok_or_else(damaged)?;
+        places.explanation = block(&body, &mut reader).ok_or_else(damaged)?.0;
+        let mut decoded = Vec::new();
+        for outline in &tables.outlines {
+            let (place, bytes) = block(&body, &mut reader).ok_or_else(damaged)?;
+            places.parts.push(place);
+            decoded.push(Decoded::read(outline, &mut Reader(bytes)).ok_or_else(damaged)?);
+        }
+        if decoded.is_empty() {
+            return Err(damaged());
+        }
+        Ok(Self { head, tables, decoded, places, body: Arc::clone(&body) })
+    }
+
+    /// The bytes of a model file: a line of JSON, then the rest.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let line = FirstLine { head: self.head.clone(), rest_crc32: crc32fast::hash(&self.body) };
+        let mut bytes = json(&line);
+        bytes.push(b'\n');
+        bytes.extend_from_slice(&self.body);
+        bytes
+    }
+
+    /// Reads a model file. Only what each forecast needs is decoded.
+    ///
+    /// # Errors
+    /// Where it is none, is damaged, or was written by a newer dlrun.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let (line, body) = split(bytes)?;
+        if crc32fast::hash(body) != line.rest_crc32 {
+            return Err(Unreadable::Damaged("its checksum is another one"));
+        }
+        Self::from_body(line.head, body.into())
+    }
+
+    /// The head of a model file, out of its first line alone; see [`Model::from_bytes`] for the errors.
+    ///
+    /// # Errors
+    /// Where it is no model, or one of a newer dlrun.
+    pub fn head_of(bytes: &[u8]) -> Result<Head, Unreadable> {
+        split(bytes).map(|(line, _)| line.head)
+    }
+
+    /// What the model says of itself.
+    #[must_use]
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Notes when it was made, in Unix milliseconds UTC.
+    #[must_use]
+    pub fn with_made_at(mut self, made_at_ms: u64) -> Self {
+        self.head.made_at_ms = Some(made_at_ms);
+        self
+    }
+
+    /// Notes how good it is.
+    #[must_use]
+    pub fn with_evaluation(mut self, evaluation: serde_json::Value) -> Self {
+        self.head.evaluation = Some(evaluation);
+        self
+    }
+
+    /// What jobs of a queue usually run on: the commonest hardware of the runs there, without threads. Without a queue: of all
+    /// the scheduler's runs.
+    #[must_use]
+    pub fn usual_hardware(&self, scheduler: SchedulerKind, queue: Option<&str>) -> Option<&Hardware> {
+        self.tables.usual.of(scheduler, queue)
+    }
+
+    /// Compilers that were measured with a framework, in the order of their names.
+    #[must_use]
+    pub fn compilers_of(&self, framework: &str) -> Vec<&str> {
+        let compilers = self.tables.compilers.get(&Facts::framework(framework));
+        compilers.map_or_else(Vec::new, |compilers| compilers.iter().map(String::as_str).collect())
+    }
+
+    /// What it has learned.
+    #[must_use]
+    pub fn explanation(&self) -> Explanation {
+        let (from, to) = self.places.explanation;
+        self.body.get(from..to).and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default()
+    }
+
+    /// What is known of a response; `None`: nothing was measured of it.
+    pub(super) fn part(&self, response: Response) -> Option<Part<'_>> {
+        let at = self.tables.outlines.iter().position(|outline| outline.response == response)?;
+        let (from, to) = *self.places.parts.get(at)?;
+        self.decoded.get(at)?.part(self.tables.outlines.get(at)?, self.body.get(from..to)?)
+    }
+
+    /// What was measured at all.
+    pub(super) fn known(&self) -> Option<Known<'_>> {
+        let (from, to) = self.places.known;
+        Known::read(&mut Reader(self.body.get(from..to)?))
+    }
+}
+
+/// Finds variances on a part of the configurations, then the solution on all.
+fn solved(design: &Design, response: Response) -> Option<State<'_>> {
+    let sample = design.sample(SEARCHED);
+    let components = match &sample {
+        Some(sample) => searched(State::new(sample, response))?.components,
+        None => return searched(State::new(design, response)),
+    };
+    let mut state = State::new(design, response).with_components(components);
+    for _ in 0..STEPS {
+        state.step()?;
+    }
+    state.learn_leverages();
+    Some(state)
+}
+
+fn searched(mut state: State<'_>) -> Option<State<'_>> {
+    state.step()?;
+    for _ in 0..SEARCH_STEPS {
+        state.step()?;
+        state.learn_components();
+    }
+    state.step()?;
+    state.learn_leverages();
+    Some(state)
+}
+
+fn head(gathered: &Gathered, priors: &Priors, scatter: (Option<f64>, Option<f64>)) -> Head {
+    let data_hash = gathered.data_hash();
+    let published = priors.effects.iter().fold(0_u64, |sum, effect| {
+        let parts = [Facts::new(&effect.a).fingerprint(), Facts::new(&effect.b).fingerprint()];
+        let numbers = [effect.time_ratio.to_bits(), effect.sd.to_bits()];
+        sum.wrapping_add(
+            parts.into_iter().chain(numbers).fold(1, |hash, part| mixed(hash ^ part).rotate_left(7)),
+        )
+    });
+    Head {
+        dlrun_model: MODEL_FORMAT,
+        name: format!("{}-{:04x}", &data_hash[..8], published & 0xffff),
+        made_at_ms: None,
+        made_by: env!("CARGO_PKG_VERSION").to_owned(),
+        data_hash,
+        first_at_ms: gathered.first_at_ms,
+        last_at_ms: gathered.last_at_ms,
+        counts: gathered.counts.clone(),
+        noise_sd: scatter.0,
+        interaction_sd: scatter.1,
+        evaluation: None,
+    }
+}
+
+fn nothing_timed(gathered: &Gathered) -> Unfit {
+    let left_out = &gathered.counts.left_out;
+    let told: Vec<String> = left_out.iter().map(|(what, count)| format!("{count} unusable {what}")).collect();
+    let left_out = if told.is_empty() { "no epochs, no length".to_owned() } else { told.join(", ") };
+    Unfit::NothingTimed { runs: gathered.counts.runs, left_out }
+}
+
+fn split(bytes: &[u8]) -> Result<(FirstLine, &[u8]), Unreadable> {
+    /// Longer first lines are no model's.
+    const LONGEST: usize = 1 << 20;
+    let end = bytes.iter().take(LONGEST).position(|byte| *byte == b'\n').ok_or(Unreadable::NoModel)?;
+    let (line, rest) = bytes.split_at(end);
+    let value: serde_json::Value = serde_json::from_slice(line).map_err(|_| Unreadable::NoModel)?;
+    let format = value.get("dlrun_model").and_then(serde_json::Value::as_u64).ok_or(Unreadable::NoModel)?;
+    if format > u64::from(MODEL_FORMAT) {
+        return Err(Unreadable::Newer { found: format });
+    }
+    let line = serde_json::from_value(value).map_err(|_| Unreadable::Damaged("its first line is no head"))?;
+    Ok((line, &rest[1..]))
+}
+
+/// The next block, and where it lies.
+fn block<'a>(body: &[u8], reader: &mut Reader<'a>) -> Option<((usize, usize), &'a [u8])> {
+    let bytes = reader.block()?;
+    let end = body.len() - reader.0.len();
+    Some(((end - bytes.len(), end), bytes))
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("numbers and text with text as keys")
+}
+
+fn count(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}

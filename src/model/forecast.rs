@@ -1,0 +1,119 @@
+//! What a model says of runs that have not begun.
+
+use super::facts::{Facts, whole};
+use super::part::{Part, Predicted, Workload};
+use super::response::Response;
+use super::{Model, Situation};
+use crate::record::{Forecast, Interval};
+
+/// A response with the workload that was asked for last: candidates of one job share it.
+struct Asked<'a> {
+    part: Part<'a>,
+    workload: Option<(u64, Option<Workload>)>,
+}
+
+impl Asked<'_> {
+    fn predict(&mut self, facts: &Facts) -> Predicted {
+        if self.workload.as_ref().is_none_or(|(hash, _)| *hash != facts.workload) {
+            self.workload = Some((facts.workload, self.part.workload(facts.workload)));
+        }
+        let workload = self.workload.as_ref().and_then(|(_, workload)| workload.as_ref());
+        self.part.predict(facts, workload)
+    }
+
+    fn knows(&self, facts: &Facts) -> bool {
+        self.part.has_workload(facts.workload)
+    }
+}
+
+impl Model {
+    /// What to expect of a run.
+    #[must_use]
+    pub fn forecast(&self, situation: &Situation) -> Forecast {
+        let mut all = self.forecasts(std::slice::from_ref(situation));
+        all.pop().expect("one for each situation")
+    }
+
+    /// What to expect of each of these runs.
+    #[must_use]
+    pub fn forecasts(&self, situations: &[Situation]) -> Vec<Forecast> {
+        let mut asked =
+            Response::ALL.map(|response| self.part(response).map(|part| Asked { part, workload: None }));
+        situations.iter().map(|situation| self.one(situation, &mut asked)).collect()
+    }
+
+    fn one(&self, situation: &Situation, asked: &mut [Option<Asked<'_>>; Response::ALL.len()]) -> Forecast {
+        let facts = Facts::new(situation);
+        let [epoch, first_extra, outside, memory, whole_run] = asked;
+        let known = self.known().expect("it was read when the model was");
+        let (basis, runs) = known.basis(&facts);
+        let interval = |asked: &mut Option<Asked<'_>>| asked.as_mut().map(|asked| asked.predict(&facts));
+        let samples = facts.size(super::facts::Size::Samples).unwrap_or(0.0);
+        let timed =
+            |predicted: Predicted| Predicted { mean: predicted.mean + samples, ..predicted }.interval();
+        // A workload whose runs told no epochs is forecast whole, unless there are no such runs at all.
+        let knows = |asked: &Option<Asked<'_>>| asked.as_ref().is_some_and(|asked| asked.knows(&facts));
+        let by_epochs = epoch.is_some() && (knows(epoch) || !knows(whole_run));
+        let mut forecast = Forecast {
+            model: self.head().name.clone(),
+            basis,
+            runs,
+            epoch_seconds: Interval { mean: 0.0, median: 0.0, low: 0.0, high: 0.0 },
+            first_extra_seconds: None,
+            outside_seconds: None,
+            total_seconds: None,
+            memory_bytes: interval(memory).map(Predicted::interval),
+            beyond: known.beyond(situation, &facts),
+            explored: false,
+        };
+        if by_epochs {
+            forecast.epoch_seconds = interval(epoch).map(timed).expect("it is there");
+            forecast.first_extra_seconds = interval(first_extra).map(Predicted::interval);
+            forecast.outside_seconds = interval(outside).map(Predicted::interval);
+            forecast.total_seconds = situation.workload.epochs.map(|epochs| total(&forecast, whole(epochs)));
+        } else if let Some(run) = interval(whole_run).map(timed) {
+            forecast.epoch_seconds = run;
+            forecast.total_seconds = Some(run);
+        }
+        forecast
+    }
+
+    /// One joint draw of the natural logarithms of the epochs' seconds of these runs, out of what is known of them: the same
+    /// for the same seed. Repeats would scatter around it.
+    #[must_use]
+    pub fn draw(&self, situations: &[Situation], seed: u64) -> Vec<f64> {
+        let facts: Vec<Facts> = situations.iter().map(Facts::new).collect();
+        let (epoch, whole_run) = (self.part(Response::Epoch), self.part(Response::Whole));
+        let knows = |part: &Option<Part<'_>>| {
+            part.as_ref().is_some_and(|part| facts.iter().any(|facts| part.has_workload(facts.workload)))
+        };
+        let by_epochs = epoch.is_some() && (knows(&epoch) || !knows(&whole_run));
+        let Some(part) = (if by_epochs { epoch } else { whole_run }) else {
+            return vec![0.0; situations.len()];
+        };
+        let samples = |facts: &Facts| facts.size(super::facts::Size::Samples).unwrap_or(0.0);
+        part.draw(&facts, seed).into_iter().zip(&facts).map(|(drawn, facts)| drawn + samples(facts)).collect()
+    }
+}
+
+/// Epochs, the first one's extra time and what is outside, added up. The widths are added as those of independent figures:
+/// the root of the sum of squares, on each side.
+fn total(forecast: &Forecast, epochs: f64) -> Interval {
+    let epoch = forecast.epoch_seconds;
+    let all = Interval {
+        mean: epoch.mean * epochs,
+        median: epoch.median * epochs,
+        low: epoch.low * epochs,
+        high: epoch.high * epochs,
+    };
+    let parts: Vec<Interval> =
+        [Some(all), forecast.first_extra_seconds, forecast.outside_seconds].into_iter().flatten().collect();
+    let sum = |of: &dyn Fn(&Interval) -> f64| parts.iter().map(of).sum::<f64>();
+    let median = sum(&|part| part.median);
+    Interval {
+        mean: sum(&|part| part.mean),
+        median,
+        low: median - sum(&|part| (part.median - part.low).powi(2)).sqrt(),
+        high: median + sum(&|part| (part.high - part.median).powi(2)).sqrt(),
+    }
+}

@@ -1,0 +1,200 @@
+//! Reads observations once and keeps what the equations need: a number per value, not a run.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::facts::{EXACT, Facts, Size, Word, cut, exact_sizes, text, workload_name};
+use super::hash::{Hash, mixed};
+use super::head::Counts;
+use super::response::Response;
+use super::usual::Usual;
+use super::{Length, Observation};
+
+/// A measured value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Value {
+    /// Which of [`Gathered::groups`].
+    pub(super) group: u32,
+    /// The natural logarithm.
+    pub(super) y: f64,
+    /// Whether it is a lower bound.
+    pub(super) censored: bool,
+    /// Whether something speaks against it.
+    pub(super) doubtful: bool,
+}
+
+/// All observations, as far as they are needed.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// Runs that are repeats of each other.
+    pub(super) groups: Vec<Facts>,
+    /// Runs of each group with a time that was seen to its end.
+    pub(super) runs: Vec<u32>,
+    /// The largest of each size of [`EXACT`] in a group; 0: not known.
+    pub(super) exact: Vec<[f64; EXACT.len()]>,
+    /// The values of each response, in the order of [`Response::ALL`].
+    pub(super) values: [Vec<Value>; Response::ALL.len()],
+    /// Names of words and of workloads, by their hashes.
+    pub(super) names: HashMap<u64, String>,
+    pub(super) counts: Counts,
+    pub(super) usual: Usual,
+    pub(super) first_at_ms: u64,
+    pub(super) last_at_ms: u64,
+    places: HashMap<Facts, u32>,
+    fingerprint: [u64; 2],
+}
+
+/// What an epoch's first extra time is at least taken for, as a share of a steady epoch: less cannot be told from noise.
+const LEAST_EXTRA: f64 = 0.01;
+/// What time outside of epochs is at least taken for, in seconds.
+const LEAST_OUTSIDE: f64 = 0.05;
+
+impl Gathered {
+    pub(super) fn new(observations: impl IntoIterator<Item = Observation>) -> Self {
+        let mut gathered = Self { first_at_ms: u64::MAX, ..Self::default() };
+        for observation in observations {
+            gathered.add(&observation);
+        }
+        gathered.places = HashMap::new();
+        gathered
+    }
+
+    /// The fingerprint of all observations, whatever their order.
+    pub(super) fn data_hash(&self) -> String {
+        format!("{:016x}{:016x}", self.fingerprint[0], self.fingerprint[1])
+    }
+
+    fn add(&mut self, observation: &Observation) {
+        self.counts.runs += 1;
+        self.first_at_ms = self.first_at_ms.min(observation.at_ms);
+        self.last_at_ms = self.last_at_ms.max(observation.at_ms);
+        let facts = Facts::new(&observation.situation);
+        self.note_fingerprint(observation, &facts);
+        self.usual.add(observation);
+        let group = self.group(facts, observation);
+        self.exact[group as usize] = larger(self.exact[group as usize], exact_sizes(&observation.situation));
+        let timed = observation.epoch_seconds.or(observation.wall_seconds);
+        self.runs[group as usize] += u32::from(matches!(timed, Some(Length::Known(_))));
+        let doubtful = observation.doubts.any();
+        self.counts.doubtful += u64::from(doubtful);
+        let mut push = |response: Response, y: f64, censored: bool| {
+            self.values[response as usize].push(Value { group, y, censored, doubtful });
+        };
+        let samples = facts.size(Size::Samples).unwrap_or(0.0);
+        let logarithm = |seconds: f64| (seconds.is_finite() && seconds > 0.0).then(|| seconds.ln());
+        let mut left_out: Vec<&str> = Vec::new();
+        match observation.epoch_seconds {
+            Some(length) => match logarithm(length.seconds()) {
+                Some(y) => {
+                    let censored = matches!(length, Length::AtLeast(_));
+                    push(Response::Epoch, y - samples, censored);
+                    self.counts.with_epochs += 1;
+                    self.counts.cut_off += u64::from(censored);
+                }
+                None => left_out.push("epoch_seconds"),
+            },
+            None => match observation.wall_seconds.map(|length| (length, logarithm(length.seconds()))) {
+                Some((length, Some(y))) => {
+                    push(Response::Whole, y - samples, matches!(length, Length::AtLeast(_)));
+                    self.counts.whole_runs += 1;
+                }
+                Some((_, None)) => left_out.push("wall_seconds"),
+                None => {}
+            },
+        }
+        let steady = match observation.epoch_seconds {
+            Some(Length::Known(seconds)) if logarithm(seconds).is_some() => Some(seconds),
+            _ => None,
+        };
+        if let Some(extra) = observation.first_extra_seconds {
+            match steady.map(|steady| extra.max(LEAST_EXTRA * steady)).and_then(logarithm) {
+                Some(y) if !extra.is_nan() => push(Response::FirstExtra, y, false),
+                _ => left_out.push("first_extra_seconds"),
+            }
+        }
+        if let Some(outside) = observation.outside_seconds {
+            match logarithm(outside.max(LEAST_OUTSIDE)) {
+                Some(y) if outside >= 0.0 => push(Response::Outside, y, false),
+                _ => left_out.push("outside_seconds"),
+            }
+        }
+        if let Some(bytes) = observation.memory_bytes {
+            #[expect(clippy::cast_precision_loss, reason = "a logarithm does not notice")]
+            match logarithm(bytes as f64) {
+                Some(y) => push(Response::Memory, y, false),
+                None => left_out.push("memory_bytes"),
+            }
+        }
+        for what in left_out {
+            *self.counts.left_out.entry(what.to_owned()).or_default() += 1;
+        }
+    }
+
+    fn group(&mut self, facts: Facts, observation: &Observation) -> u32 {
+        if let Some(place) = self.places.get(&facts) {
+            return *place;
+        }
+        let situation = &observation.situation;
+        for word in Word::ALL {
+            let hash = facts.word(word);
+            if hash != 0
+                && !self.names.contains_key(&hash)
+                && let Some(name) = text(situation, word, cut)
+            {
+                self.names.insert(hash, name);
+            }
+        }
+        self.names.entry(facts.workload).or_insert_with(|| workload_name(situation));
+        let place = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
+        self.groups.push(facts);
+        self.runs.push(0);
+        self.exact.push([0.0; EXACT.len()]);
+        self.places.insert(facts, place);
+        place
+    }
+
+    fn note_fingerprint(&mut self, observation: &Observation, facts: &Facts) {
+        let length = |length: Option<Length>| match length {
+            None => [0, 0],
+            Some(Length::Known(seconds)) => [1, seconds.to_bits()],
+            Some(Length::AtLeast(seconds)) => [2, seconds.to_bits()],
+        };
+        let float = |value: Option<f64>| value.map_or([0, 0], |value| [1, value.to_bits()]);
+        let doubts = observation.doubts;
+        let flags = [doubts.others_busy, doubts.throttled, doubts.resumed, doubts.incomplete]
+            .into_iter()
+            .fold(0, |flags, flag| 2 * flags + u64::from(flag));
+        let parts = [
+            [u64::from(observation.element), u64::from(observation.attempt)],
+            [facts.fingerprint(), flags],
+            length(observation.epoch_seconds),
+            length(observation.wall_seconds),
+            float(observation.first_extra_seconds),
+            float(observation.outside_seconds),
+            observation.memory_bytes.map_or([0, 0], |bytes| [1, bytes]),
+        ];
+        let hash = Hash::new(6).name(observation.run_id.as_str());
+        let hash = parts.iter().flatten().fold(hash, |hash, part| hash.number(*part)).end();
+        // A sum does not know the order; two of them are not the same by chance.
+        self.fingerprint[0] = self.fingerprint[0].wrapping_add(hash);
+        self.fingerprint[1] = self.fingerprint[1].wrapping_add(mixed(hash ^ 0x5851_f42d_4c95_7f2d));
+    }
+
+    /// Which compilers were measured with which framework, in the order of their names.
+    pub(super) fn compilers(&self) -> BTreeMap<u64, Vec<String>> {
+        let mut found: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        for facts in &self.groups {
+            let Some(name) = self.names.get(&facts.word(Word::Compiler)) else { continue };
+            let compilers = found.entry(facts.word(Word::Framework)).or_default();
+            if !compilers.contains(name) {
+                compilers.push(name.clone());
+            }
+        }
+        found.values_mut().for_each(|compilers| compilers.sort());
+        found
+    }
+}
+
+fn larger(mut one: [f64; EXACT.len()], other: [f64; EXACT.len()]) -> [f64; EXACT.len()] {
+    one.iter_mut().zip(other).for_each(|(one, other)| *one = one.max(other));
+    one
+}

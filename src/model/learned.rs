@@ -1,0 +1,394 @@
+//! What was learned, as comparisons that people know: how much longer with the one than with the other.
+
+use std::collections::BTreeMap;
+
+use nalgebra::{DMatrix, DVector};
+
+use super::block::Block;
+use super::chance::Z95;
+use super::design::difference;
+use super::explanation::{Explanation, LearnedEffect, RatioInterval, Spread};
+use super::facts::{Facts, Size, Word};
+use super::fit::State;
+use super::gather::Gathered;
+use super::solve::{invert, prior_equations};
+
+/// Workloads whose own effects are told: those with the most runs.
+const WORKLOADS: usize = 20;
+/// Effects of workloads, at most.
+const MOST: usize = 400;
+
+/// A kind of comparison: the word that differs, and the blocks that say something of it.
+struct Kind {
+    name: &'static str,
+    word: Word,
+    /// What both sides share.
+    within: &'static [Word],
+    by_device: bool,
+    /// The side to compare with, where it was measured.
+    usual: Option<&'static str>,
+    blocks: &'static [Block],
+}
+
+const KINDS: [Kind; 7] = [
+    Kind {
+        name: "compiler",
+        word: Word::Compiler,
+        within: &[Word::Framework],
+        by_device: true,
+        usual: Some("none"),
+        blocks: &[Block::CompilerDevice, Block::Software],
+    },
+    Kind {
+        name: "framework",
+        word: Word::Framework,
+        within: &[Word::Compiler],
+        by_device: true,
+        usual: None,
+        blocks: &[Block::Framework, Block::Software],
+    },
+    Kind {
+        name: "version",
+        word: Word::Version,
+        within: &[Word::Framework],
+        by_device: false,
+        usual: None,
+        blocks: &[Block::Version],
+    },
+    Kind {
+        name: "provenance",
+        word: Word::Provenance,
+        within: &[Word::Framework],
+        by_device: false,
+        usual: Some("hub"),
+        blocks: &[Block::Provenance, Block::ProvenanceFramework],
+    },
+    Kind {
+        name: "precision",
+        word: Word::Precision,
+        within: &[],
+        by_device: true,
+        usual: Some("fp32"),
+        blocks: &[Block::PrecisionDevice],
+    },
+    Kind {
+        name: "storage",
+        word: Word::Storage,
+        within: &[],
+        by_device: false,
+        usual: Some("common"),
+        blocks: &[Block::Storage],
+    },
+    Kind {
+        name: "hardware",
+        word: Word::Hardware,
+        within: &[],
+        by_device: true,
+        usual: None,
+        blocks: &[Block::Hardware],
+    },
+];
+
+/// Slopes: what it means to have twice as much.
+const SLOPES: [(&str, &str, &str, &[(Block, f64)]); 4] = [
+    ("batch", "twice the batch size of a worker", "once", &[(Block::Batch, std::f64::consts::LN_2)]),
+    ("threads", "twice the threads", "once", &[(Block::Threads, std::f64::consts::LN_2)]),
+    (
+        "workers",
+        "two workers",
+        "one",
+        &[
+            (Block::Workers, std::f64::consts::LN_2),
+            (Block::WorkersSquared, std::f64::consts::LN_2 * std::f64::consts::LN_2),
+        ],
+    ),
+    (
+        "nodes",
+        "the same workers on two nodes",
+        "one",
+        &[(Block::ManyNodes, 1.0), (Block::Nodes, std::f64::consts::LN_2)],
+    ),
+];
+
+/// Says what was learned.
+pub(super) fn explain(state: &State<'_>, gathered: &Gathered) -> Explanation {
+    let Some(posterior) = &state.posterior else { return Explanation::default() };
+    // Before the first run the variances are those that are believed.
+    let believed = State::new(state.design, state.response);
+    let (matrix, vector) = prior_equations(state.design, &believed.components, &believed.means);
+    let published = Shared::of_published(state, invert(matrix, &vector));
+    let learner = Learner {
+        state,
+        gathered,
+        all: Shared { values: &posterior.shared, covariance: &posterior.covariance },
+        published,
+    };
+    let mut effects: Vec<LearnedEffect> = KINDS.iter().flat_map(|kind| learner.of_kind(kind)).collect();
+    effects.extend(learner.slopes());
+    effects.extend(learner.of_workloads());
+    Explanation { effects, spreads: spreads(state) }
+}
+
+struct Shared<'a> {
+    values: &'a DVector<f64>,
+    covariance: &'a DMatrix<f64>,
+}
+
+/// What priors say by themselves, and of which coefficients.
+struct Published {
+    values: DVector<f64>,
+    covariance: DMatrix<f64>,
+    told: Vec<bool>,
+}
+
+impl Shared<'_> {
+    fn of_published(state: &State<'_>, solution: Option<(DVector<f64>, DMatrix<f64>)>) -> Option<Published> {
+        let (values, covariance) = solution?;
+        let mut told = vec![false; values.len()];
+        for (place, _) in state.design.pseudo.iter().flat_map(|pseudo| &pseudo.row) {
+            told[*place] = true;
+        }
+        Some(Published { values, covariance, told })
+    }
+}
+
+struct Learner<'a> {
+    state: &'a State<'a>,
+    gathered: &'a Gathered,
+    all: Shared<'a>,
+    published: Option<Published>,
+}
+
+/// Runs with each level, and one of them, the commonest.
+type Levels = BTreeMap<u64, (u64, u32, Facts)>;
+
+impl Learner<'_> {
+    fn name(&self, hash: u64) -> String {
+        self.gathered.names.get(&hash).cloned().unwrap_or_else(|| "unknown".to_owned())
+    }
+
+    /// The levels of a kind, by what both sides share.
+    fn levels(&self, kind: &Kind, of: impl Fn(&Facts) -> bool) -> BTreeMap<Vec<u64>, Levels> {
+        let mut found: BTreeMap<Vec<u64>, Levels> = BTreeMap::new();
+        let groups = self.gathered.groups.iter().zip(&self.gathered.runs);
+        for (facts, runs) in groups.filter(|(facts, runs)| **runs > 0 && of(facts)) {
+            let mut shared: Vec<u64> = kind.within.iter().map(|word| facts.word(*word)).collect();
+            if kind.by_device {
+                shared.push(u64::from(facts.gpu));
+            }
+            if facts.word(kind.word) == 0 {
+                continue;
+            }
+            let level =
+                found.entry(shared).or_default().entry(facts.word(kind.word)).or_insert((0, 0, *facts));
+            level.0 += u64::from(*runs);
+            if (*runs, std::cmp::Reverse(*facts)) > (level.1, std::cmp::Reverse(level.2)) {
+                (level.1, level.2) = (*runs, *facts);
+            }
+        }
+        found
+    }
+
+    /// Each level against the usual one, else against the commonest.
+    fn pairs<'l>(
+        &self,
+        kind: &Kind,
+        levels: &'l Levels,
+    ) -> Vec<(&'l (u64, u32, Facts), &'l (u64, u32, Facts))> {
+        let named = |hash: &u64| kind.usual.is_some_and(|usual| self.name(*hash) == usual);
+        let than = levels
+            .iter()
+            .find(|(hash, _)| named(hash))
+            .or_else(|| levels.iter().max_by_key(|(hash, (runs, ..))| (*runs, std::cmp::Reverse(**hash))));
+        let Some((than, other)) = than else { return Vec::new() };
+        levels.iter().filter(|(hash, _)| *hash != than).map(|(_, level)| (level, other)).collect()
+    }
+
+    fn within(&self, kind: &Kind, facts: &Facts) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        for word in kind.within {
+            parts.push(match word {
+                Word::Compiler => format!("compiler {}", self.name(facts.word(*word))),
+                _ => self.name(facts.word(*word)),
+            });
+        }
+        if kind.by_device {
+            parts.push(if facts.gpu { "on GPU" } else { "on CPU" }.to_owned());
+        }
+        parts.join(" ")
+    }
+
+    fn of_kind(&self, kind: &Kind) -> Vec<LearnedEffect> {
+        let mut found = Vec::new();
+        for levels in self.levels(kind, |_| true).values() {
+            for ((runs_this, _, this), (runs_than, _, than)) in self.pairs(kind, levels) {
+                let other = this.with_word(kind.word, than.word(kind.word));
+                let row = self.row(this, &other, |block| kind.blocks.contains(&block));
+                if row.is_empty() {
+                    continue;
+                }
+                found.push(LearnedEffect {
+                    kind: kind.name.to_owned(),
+                    this: self.name(this.word(kind.word)),
+                    than: self.name(than.word(kind.word)),
+                    within: self.within(kind, this),
+                    workload: None,
+                    time_ratio: ratio(&row, self.all.values, self.all.covariance),
+                    priors_alone: self.priors_alone(&row),
+                    runs_this: *runs_this,
+                    runs_than: *runs_than,
+                });
+            }
+        }
+        found
+    }
+
+    fn row(&self, this: &Facts, than: &Facts, of: impl Fn(Block) -> bool) -> Vec<(usize, f64)> {
+        let layout = &self.state.design.layout;
+        let keys = difference(self.state.response, &layout.centres, this, than);
+        let place = |(key, value): (u64, f64)| {
+            Block::of(key).is_some_and(&of).then(|| Some((layout.place(key)?, value))).flatten()
+        };
+        keys.into_iter().filter_map(place).collect()
+    }
+
+    fn priors_alone(&self, row: &[(usize, f64)]) -> Option<RatioInterval> {
+        let published = self.published.as_ref()?;
+        let told = row.iter().any(|(place, _)| published.told[*place]);
+        told.then(|| ratio(row, &published.values, &published.covariance))
+    }
+
+    fn slopes(&self) -> Vec<LearnedEffect> {
+        let sizes = [Size::Batch, Size::Threads, Size::Workers, Size::Nodes];
+        let mut found = Vec::new();
+        for ((kind, this, than, parts), size) in SLOPES.into_iter().zip(sizes) {
+            // A size that never changed says nothing of itself.
+            let groups =
+                || self.gathered.groups.iter().zip(&self.gathered.runs).filter(|(_, runs)| **runs > 0);
+            let sizes = || groups().filter_map(|(facts, runs)| Some((facts.size(size)?, u64::from(*runs))));
+            let (low, high) =
+                sizes().fold((f64::MAX, f64::MIN), |(low, high), (size, _)| (low.min(size), high.max(size)));
+            if low >= high {
+                continue;
+            }
+            let layout = &self.state.design.layout;
+            let row: Vec<(usize, f64)> =
+                parts.iter().filter_map(|(block, value)| Some((layout.single(*block)?, *value))).collect();
+            let runs =
+                |of: &dyn Fn(f64) -> bool| sizes().filter(|(size, _)| of(*size)).map(|(_, runs)| runs).sum();
+            found.push(LearnedEffect {
+                kind: kind.to_owned(),
+                this: this.to_owned(),
+                than: than.to_owned(),
+                within: String::new(),
+                workload: None,
+                time_ratio: ratio(&row, self.all.values, self.all.covariance),
+                priors_alone: self.priors_alone(&row),
+                runs_this: runs(&|size| size > low),
+                runs_than: runs(&|size| size <= low),
+            });
+        }
+        found
+    }
+
+    /// What choosing software does to each of the commonest workloads, as far as it was measured there.
+    fn of_workloads(&self) -> Vec<LearnedEffect> {
+        let Some(posterior) = &self.state.posterior else { return Vec::new() };
+        let mut runs: BTreeMap<u64, u64> = BTreeMap::new();
+        for (facts, count) in self.gathered.groups.iter().zip(&self.gathered.runs) {
+            *runs.entry(facts.workload).or_default() += u64::from(*count);
+        }
+        let mut order: Vec<(u64, u64)> =
+            runs.into_iter().map(|(workload, runs)| (u64::MAX - runs, workload)).collect();
+        order.sort_unstable();
+        let mut found = Vec::new();
+        for (_, workload) in order.into_iter().take(WORKLOADS) {
+            let Some(span) = self.state.design.spans.iter().position(|span| span.workload == workload) else {
+                continue;
+            };
+            let own = &posterior.own[span];
+            let joined = own.joined(self.all.values, self.all.covariance);
+            for kind in KINDS
+                .iter()
+                .filter(|kind| matches!(kind.word, Word::Compiler | Word::Framework | Word::Version))
+            {
+                for levels in self.levels(kind, |facts| facts.workload == workload).values() {
+                    for ((runs_this, _, this), (runs_than, _, than)) in self.pairs(kind, levels) {
+                        let other = this.with_word(kind.word, than.word(kind.word));
+                        let row = self.row(this, &other, |block| {
+                            kind.blocks.contains(&block)
+                                || block == Block::FamilySoftware && kind.word != Word::Version
+                        });
+                        let own_row: Option<Vec<(usize, f64)>> = row
+                            .iter()
+                            .map(|(place, value)| {
+                                Some((own.places.iter().position(|its| usize::from(*its) == *place)?, *value))
+                            })
+                            .collect();
+                        let Some(own_row) = own_row.filter(|row| !row.is_empty()) else { continue };
+                        let values = DVector::from_column_slice(&joined.values);
+                        found.push(LearnedEffect {
+                            kind: kind.name.to_owned(),
+                            this: self.name(this.word(kind.word)),
+                            than: self.name(than.word(kind.word)),
+                            within: self.within(kind, this),
+                            workload: Some(self.name(workload)),
+                            time_ratio: ratio(&own_row, &values, &joined.covariance),
+                            priors_alone: self.priors_alone(&row),
+                            runs_this: *runs_this,
+                            runs_than: *runs_than,
+                        });
+                    }
+                }
+            }
+            if found.len() >= MOST {
+                break;
+            }
+        }
+        found
+    }
+}
+
+fn ratio(row: &[(usize, f64)], values: &DVector<f64>, covariance: &DMatrix<f64>) -> RatioInterval {
+    let mean: f64 = row.iter().map(|(place, value)| value * values[*place]).sum();
+    let variance: f64 = row
+        .iter()
+        .flat_map(|(one, a)| row.iter().map(move |(other, b)| a * b * covariance[(*one, *other)]))
+        .sum();
+    let half = Z95 * variance.max(0.0).sqrt();
+    RatioInterval { median: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
+}
+
+fn spreads(state: &State<'_>) -> Vec<Spread> {
+    let components = &state.components;
+    let mut members = [0_u64; Block::COUNT];
+    (0..state.design.layout.keys.len())
+        .for_each(|place| members[state.design.layout.block(place) as usize] += 1);
+    let mut own = [0_u64; Block::COUNT];
+    for its in state.posterior.iter().flat_map(|posterior| &posterior.own) {
+        for position in &its.own {
+            own[state.design.layout.block(usize::from(its.places[usize::from(*position)])) as usize] += 1;
+        }
+    }
+    let mut found = Vec::new();
+    for block in Block::ALL {
+        let at = block as usize;
+        if !block.is_single() && members[at] > 1 {
+            found.push(Spread {
+                group: block.name().to_owned(),
+                sd: components.global[at].sqrt(),
+                members: members[at],
+            });
+        }
+        if components.local[at] > 0.0 && own[at] > 1 {
+            let group = if block == Block::Intercept {
+                block.name().to_owned()
+            } else {
+                format!("{}, from workload to workload", block.name())
+            };
+            found.push(Spread { group, sd: components.local[at].sqrt(), members: own[at] });
+        }
+    }
+    found.sort_by(|one, other| other.sd.total_cmp(&one.sd));
+    found
+}

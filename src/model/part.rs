@@ -1,0 +1,452 @@
+//! The solution of one response as it lies in a model file, and what it says of a run.
+
+use nalgebra::DMatrix;
+
+use super::block::{Block, Centres, Term, terms};
+use super::bytes::{Floats, Reader, Writer, record};
+use super::chance::{Dice, RUN_WIDTH, Z95, t95};
+use super::design::{CellKey, Layout};
+use super::facts::Facts;
+use super::fit::State;
+use super::hash::mixed;
+use super::response::Response;
+use super::solve::{Components, Own};
+use crate::record::Interval;
+
+/// Bytes of a workload's record: hash, offset, length.
+const WORKLOAD: usize = 16;
+/// Bytes of a cell's record: key, mean, share that is kept.
+const CELL: usize = 16;
+/// Degrees of freedom of what the coefficients leave open: they rest on many runs.
+const COEFFICIENTS: f64 = 30.0;
+/// Logarithms beyond these are no times and sizes.
+const LOGARITHMS: f64 = 300.0;
+
+/// What of a part is short, and read at once.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Outline {
+    pub(super) response: Response,
+    pub(super) centres: Centres,
+    pub(super) components: Components,
+    /// What intervals are stretched by, so that they held for the runs that were fitted, each left out in turn: of
+    /// configurations that were measured, and of others.
+    pub(super) stretch_known: f64,
+    pub(super) stretch_new: f64,
+}
+
+/// A response's solution.
+#[derive(Debug, Clone)]
+pub(super) struct Part<'a> {
+    pub(super) outline: &'a Outline,
+    pub(super) layout: &'a Layout,
+    pub(super) shared: &'a [f64],
+    covariance: Floats<'a>,
+    workloads: &'a [u8],
+    blocks: &'a [u8],
+    cells: &'a [u8],
+}
+
+/// What is decoded of a part when a file is read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Decoded {
+    pub(super) layout: Layout,
+    pub(super) shared: Vec<f64>,
+}
+
+/// The bytes of a part.
+pub(super) fn write(state: &State<'_>, writer: &mut Writer) -> Option<()> {
+    let (design, posterior) = (state.design, state.posterior.as_ref()?);
+    writer.count(design.layout.keys.len());
+    design.layout.keys.iter().for_each(|key| writer.u64(*key));
+    posterior.shared.iter().for_each(|value| writer.f64(*value));
+    let mut covariance = Writer::default();
+    posterior.covariance.iter().for_each(|value| covariance.f32(*value));
+    writer.block(&covariance.0);
+    let (mut index, mut blocks) = (Writer::default(), Writer::default());
+    for (at, (span, own)) in design.spans.iter().zip(&posterior.own).enumerate() {
+        let begin = blocks.0.len();
+        write_own(own, state.noise[at], state.noise_freedom[at], &mut blocks);
+        index.u64(span.workload);
+        index.count(begin);
+        index.count(blocks.0.len() - begin);
+    }
+    writer.block(&index.0);
+    writer.block(&blocks.0);
+    let mut cells: Vec<usize> =
+        (0..design.cells.len()).filter(|cell| state.evidence[*cell].weight > 0.0).collect();
+    cells.sort_unstable_by_key(|cell| design.cells[*cell].key);
+    let mut records = Writer::default();
+    for cell in cells {
+        records.u64(design.cells[cell].key);
+        records.f32(state.evidence[cell].mean);
+        records.f32(state.evidence[cell].kept);
+    }
+    writer.block(&records.0);
+    Some(())
+}
+
+fn write_own(own: &Own, noise: f64, freedom: f64, writer: &mut Writer) {
+    writer.f64(noise);
+    writer.f64(freedom);
+    writer.count(own.places.len());
+    writer.count(own.own.len());
+    writer.u16s(&own.places);
+    writer.u16s(&own.own);
+    own.values.iter().for_each(|value| writer.f64(*value));
+    let count = own.own.len();
+    for row in 0..count {
+        // Symmetric: one half is enough.
+        writer.f32s(&own.inverse[row * count..=row * count + row]);
+    }
+    writer.f32s(&own.carry);
+}
+
+/// A workload's own part, with the variance of its repeats.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Workload {
+    pub(super) own: Own,
+    noise: f64,
+    freedom: f64,
+}
+
+fn read_own(bytes: &[u8], places: usize) -> Option<Workload> {
+    let mut reader = Reader(bytes);
+    let (noise, freedom) = (reader.f64()?, reader.f64()?);
+    let (count, own_count) = (reader.count()?, reader.count()?);
+    if own_count > count || count > places {
+        return None;
+    }
+    let ascending = |numbers: &[u16]| numbers.windows(2).all(|pair| pair[0] < pair[1]);
+    let mut own = Own {
+        places: (0..count).map(|_| reader.u16()).collect::<Option<_>>()?,
+        own: (0..own_count).map(|_| reader.u16()).collect::<Option<_>>()?,
+        values: (0..own_count).map(|_| reader.f64()).collect::<Option<_>>()?,
+        ..Own::default()
+    };
+    if !ascending(&own.places)
+        || !ascending(&own.own)
+        || own.places.last().is_some_and(|place| usize::from(*place) >= places)
+        || own.own.last().is_some_and(|position| usize::from(*position) >= count)
+    {
+        return None;
+    }
+    let mut float = || reader.short();
+    own.inverse = vec![0.0; own_count * own_count];
+    for row in 0..own_count {
+        for column in 0..=row {
+            let value = float()?;
+            own.inverse[row * own_count + column] = value;
+            own.inverse[column * own_count + row] = value;
+        }
+    }
+    own.carry = (0..own_count * count).map(|_| float()).collect::<Option<_>>()?;
+    Some(Workload { own, noise: noise.max(1e-9), freedom: freedom.max(1.0) })
+}
+
+impl Decoded {
+    /// Reads what [`write`] wrote, but for what stays where it lies. `None`: the bytes are damaged.
+    pub(super) fn read(outline: &Outline, reader: &mut Reader<'_>) -> Option<Self> {
+        let count = reader.count()?;
+        if count > usize::from(u16::MAX) {
+            return None;
+        }
+        let keys: Vec<u64> = (0..count).map(|_| reader.u64()).collect::<Option<_>>()?;
+        let shared: Vec<f64> = (0..count).map(|_| reader.f64()).collect::<Option<_>>()?;
+        let ascending = keys.windows(2).all(|pair| pair[0] < pair[1]);
+        (ascending && reader.block()?.len() == 4 * count * count).then_some(())?;
+        (reader.block()?.len() % WORKLOAD == 0).then_some(())?;
+        reader.block()?;
+        (reader.block()?.len() % CELL == 0).then_some(())?;
+        Some(Self { layout: Layout { keys, centres: outline.centres }, shared })
+    }
+
+    /// The part, with what lies in the bytes.
+    pub(super) fn part<'a>(&'a self, outline: &'a Outline, bytes: &'a [u8]) -> Option<Part<'a>> {
+        let mut reader = Reader(bytes);
+        reader.take(4 + 16 * self.layout.keys.len())?;
+        Some(Part {
+            outline,
+            layout: &self.layout,
+            shared: &self.shared,
+            covariance: Floats(reader.block()?),
+            workloads: reader.block()?,
+            blocks: reader.block()?,
+            cells: reader.block()?,
+        })
+    }
+}
+
+/// What a part says of a logarithm.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Predicted {
+    /// Its mean.
+    pub(super) mean: f64,
+    /// Its standard deviation, as wide as a normal distribution must be to hold 90 % of what may come.
+    pub(super) sd: f64,
+}
+
+impl Predicted {
+    /// As a figure, and no logarithm.
+    pub(super) fn interval(self) -> Interval {
+        let exp = |logarithm: f64| logarithm.clamp(-LOGARITHMS, LOGARITHMS).exp();
+        Interval {
+            mean: exp(self.mean + 0.5 * self.sd * self.sd),
+            median: exp(self.mean),
+            low: exp(self.mean - Z95 * self.sd),
+            high: exp(self.mean + Z95 * self.sd),
+        }
+    }
+}
+
+/// Variances with what each rests on, added up.
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    variance: f64,
+    /// The sum of variance² / freedom, of Satterthwaite's approximation.
+    rest: f64,
+}
+
+impl Total {
+    fn add(&mut self, variance: f64, freedom: f64) {
+        self.variance += variance;
+        self.rest += variance * variance / freedom;
+    }
+
+    fn freedom(self) -> f64 {
+        if self.rest > 0.0 { self.variance * self.variance / self.rest } else { COEFFICIENTS }
+    }
+}
+
+/// A run's row, taken apart into what was learned and what was not.
+#[derive(Debug, Clone, Default)]
+struct Row {
+    known: Vec<(u16, f64)>,
+    /// Levels that no coefficient was learned of.
+    unknown: Vec<(Block, Term)>,
+    /// Coefficients that the workload has none of its own of, though workloads have.
+    foreign: Vec<(Block, Term)>,
+    /// Own coefficients, by their index, with factors.
+    own: Vec<(usize, f64)>,
+    cell: u64,
+}
+
+impl Part<'_> {
+    /// The workload, where it was measured.
+    pub(super) fn workload(&self, hash: u64) -> Option<Workload> {
+        let mut record = record(self.workloads, WORKLOAD, hash)?;
+        let (offset, length) = (record.count()?, record.count()?);
+        read_own(self.blocks.get(offset..offset.checked_add(length)?)?, self.layout.keys.len())
+    }
+
+    /// Whether there is a workload, without reading it.
+    pub(super) fn has_workload(&self, hash: u64) -> bool {
+        record(self.workloads, WORKLOAD, hash).is_some()
+    }
+
+    fn row(&self, facts: &Facts, workload: Option<&Workload>) -> Row {
+        let components = &self.outline.components;
+        let mut row = Row::default();
+        let mut key = CellKey::new(facts.workload);
+        terms(facts, &self.layout.centres, &mut |block, term| {
+            if self.outline.response.belief(block).is_none() {
+                return;
+            }
+            key = key.with(term);
+            let place = self.layout.place(term.key).and_then(|place| u16::try_from(place).ok());
+            match place {
+                Some(place) => row.known.push((place, term.value)),
+                None => row.unknown.push((block, term)),
+            }
+            if components.local[block as usize] > 0.0 {
+                let own = place.zip(workload).and_then(|(place, workload)| {
+                    let position = workload.own.places.binary_search(&place).ok()?;
+                    workload.own.own.binary_search(&u16::try_from(position).ok()?).ok()
+                });
+                match own {
+                    Some(at) => row.own.push((at, term.value)),
+                    None => row.foreign.push((block, term)),
+                }
+            }
+        });
+        row.cell = key.end();
+        row
+    }
+
+    /// Says what to expect of a run. `workload` is what [`Part::workload`] gave for it.
+    pub(super) fn predict(&self, facts: &Facts, workload: Option<&Workload>) -> Predicted {
+        let components = &self.outline.components;
+        let row = self.row(facts, workload);
+        let mut total = Total::default();
+        let mut mean: f64 =
+            row.known.iter().map(|(place, value)| value * self.shared[usize::from(*place)]).sum();
+        let mut factors = row.known.clone();
+        let mut open = 0.0;
+        if let Some(workload) = workload {
+            let own = &workload.own;
+            mean += row.own.iter().map(|(at, value)| value * own.values[*at]).sum::<f64>();
+            factors = carried(own, &row);
+            for (one, a) in &row.own {
+                for (other, b) in &row.own {
+                    open += a * b * f64::from(own.inverse[one * own.own.len() + other]);
+                }
+            }
+        }
+        open += self.spread(&factors);
+        let (cell_mean, kept) = self.cell(row.cell).unwrap_or((mean, 0.0));
+        let left = 1.0 - kept;
+        mean += kept * (cell_mean - mean);
+        total.add(left * left * open.max(0.0), COEFFICIENTS);
+        total.add(left * components.interaction, components.interaction_freedom);
+        for (block, term) in &row.unknown {
+            let at = *block as usize;
+            total.add(
+                left * left * term.value * term.value * components.global[at],
+                components.global_freedom[at],
+            );
+        }
+        for (block, term) in &row.foreign {
+            let at = *block as usize;
+            total.add(
+                left * left * term.value * term.value * components.local[at],
+                components.local_freedom[at],
+            );
+        }
+        let (noise, freedom) =
+            workload.map_or((components.noise, COEFFICIENTS), |workload| (workload.noise, workload.freedom));
+        total.add(RUN_WIDTH * noise, freedom);
+        let stretch =
+            self.outline.stretch_new + kept * (self.outline.stretch_known - self.outline.stretch_new);
+        let sd = stretch * total.variance.sqrt() * t95(total.freedom()) / Z95;
+        Predicted { mean, sd }
+    }
+
+    /// What was measured of a configuration: the mean, and how far it is to be believed before its parts.
+    fn cell(&self, key: u64) -> Option<(f64, f64)> {
+        let mut record = record(self.cells, CELL, key)?;
+        Some((record.f32()?, record.f32()?.clamp(0.0, 1.0)))
+    }
+
+    /// The variance of a sum of shared coefficients.
+    fn spread(&self, factors: &[(u16, f64)]) -> f64 {
+        let count = self.layout.keys.len();
+        let mut sum = 0.0;
+        for (at, (one, a)) in factors.iter().enumerate() {
+            let column = usize::from(*one) * count;
+            let inner: f64 = factors[at + 1..]
+                .iter()
+                .map(|(other, b)| b * self.covariance.at(column + usize::from(*other)))
+                .sum();
+            sum += a * (a * self.covariance.at(column + usize::from(*one)) + 2.0 * inner);
+        }
+        sum
+    }
+
+    /// One joint draw of the expected logarithms of these runs, without the runs' scatter.
+    pub(super) fn draw(&self, all: &[Facts], seed: u64) -> Vec<f64> {
+        let rows: Vec<(Row, Option<Workload>)> = all
+            .iter()
+            .map(|facts| {
+                let workload = self.workload(facts.workload);
+                (self.row(facts, workload.as_ref()), workload)
+            })
+            .collect();
+        let mut places: Vec<u16> =
+            rows.iter().flat_map(|(row, _)| row.known.iter().map(|known| known.0)).collect();
+        places
+            .extend(rows.iter().filter_map(|(_, workload)| workload.as_ref()).flat_map(|it| &it.own.places));
+        places.sort_unstable();
+        places.dedup();
+        let shared = self.draw_shared(&places, seed);
+        let at = |place: u16| places.binary_search(&place).map_or(0.0, |at| shared[at]);
+        let components = &self.outline.components;
+        let level = |variance: f64, key: u64, salt: u64| {
+            variance.sqrt() * Dice::new(mixed(seed ^ mixed(key ^ salt))).normal()
+        };
+        let one = |(facts, (row, workload)): (&Facts, &(Row, Option<Workload>))| {
+            let mut mean: f64 = row.known.iter().map(|(place, value)| value * at(*place)).sum();
+            if let Some(workload) = workload {
+                let own = draw_own(
+                    &workload.own,
+                    &|place| at(place) - self.shared[usize::from(place)],
+                    mixed(seed ^ facts.workload),
+                );
+                mean += row.own.iter().map(|(at, value)| value * own[*at]).sum::<f64>();
+            }
+            for (block, term) in &row.unknown {
+                mean += term.value * level(components.global[*block as usize], term.key, 1);
+            }
+            for (block, term) in &row.foreign {
+                mean += term.value * level(components.local[*block as usize], term.key, facts.workload);
+            }
+            let (cell_mean, kept) = self.cell(row.cell).unwrap_or((mean, 0.0));
+            mean + kept * (cell_mean - mean) + level((1.0 - kept) * components.interaction, row.cell, 2)
+        };
+        all.iter().zip(&rows).map(one).collect()
+    }
+
+    fn draw_shared(&self, places: &[u16], seed: u64) -> Vec<f64> {
+        let count = self.layout.keys.len();
+        let covariance = DMatrix::from_fn(places.len(), places.len(), |row, column| {
+            self.covariance.at(usize::from(places[column]) * count + usize::from(places[row]))
+        });
+        let mut dice = Dice::new(mixed(seed));
+        let normals: Vec<f64> = places.iter().map(|_| dice.normal()).collect();
+        let moves = correlated(covariance, &normals);
+        places.iter().zip(moves).map(|(place, by)| self.shared[usize::from(*place)] + by).collect()
+    }
+}
+
+/// The factors of the shared coefficients once a workload's own ones have moved with them.
+fn carried(own: &Own, row: &Row) -> Vec<(u16, f64)> {
+    let count = own.places.len();
+    let mut moved = vec![0.0; count];
+    for (at, value) in &row.own {
+        for (sum, carry) in moved.iter_mut().zip(&own.carry[at * count..][..count]) {
+            *sum -= value * f64::from(*carry);
+        }
+    }
+    let mut outside = Vec::new();
+    for (place, value) in &row.known {
+        match own.places.binary_search(place) {
+            Ok(at) => moved[at] += value,
+            Err(_) => outside.push((*place, *value)),
+        }
+    }
+    own.places.iter().copied().zip(moved).chain(outside).collect()
+}
+
+fn draw_own(own: &Own, shared_move: &dyn Fn(u16) -> f64, seed: u64) -> Vec<f64> {
+    let (count, own_count) = (own.places.len(), own.own.len());
+    let inverse = DMatrix::from_fn(own_count, own_count, |row, column| {
+        f64::from(own.inverse[row * own_count + column])
+    });
+    let mut dice = Dice::new(seed);
+    let normals: Vec<f64> = (0..own_count).map(|_| dice.normal()).collect();
+    let moves = correlated(inverse, &normals);
+    let shared: Vec<f64> = own.places.iter().map(|place| shared_move(*place)).collect();
+    let with = |at: usize| {
+        let carried: f64 = own.carry[at * count..][..count]
+            .iter()
+            .zip(&shared)
+            .map(|(carry, by)| f64::from(*carry) * by)
+            .sum();
+        own.values[at] + moves[at] - carried
+    };
+    (0..own_count).map(with).collect()
+}
+
+/// Normal numbers with this covariance.
+fn correlated(covariance: DMatrix<f64>, normals: &[f64]) -> Vec<f64> {
+    let largest = covariance.diagonal().iter().copied().fold(0.0, f64::max);
+    let mut lifted = covariance;
+    for at in 0..lifted.nrows() {
+        // What was rounded to seven digits may be slightly indefinite.
+        lifted[(at, at)] += 1e-6 * largest;
+    }
+    match super::solve::decompose(lifted) {
+        Some(decomposed) => {
+            (decomposed.l() * nalgebra::DVector::from_column_slice(normals)).iter().copied().collect()
+        }
+        None => vec![0.0; normals.len()],
+    }
+}
