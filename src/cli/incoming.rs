@@ -110,13 +110,23 @@ impl Counts {
 
     fn count(&mut self, kind: &'static str, taken: Taken) {
         *self.kinds.entry(kind).or_default() += 1;
-        *match taken {
+        *self.of(taken) += 1;
+    }
+
+    /// A row that had to wait for one further down found its place.
+    fn arrived(&mut self, taken: Taken) {
+        self.waiting = self.waiting.saturating_sub(1);
+        *self.of(taken) += 1;
+    }
+
+    fn of(&mut self, taken: Taken) -> &mut u64 {
+        match taken {
             Taken::New => &mut self.new,
             Taken::Newer => &mut self.newer,
             Taken::Known => &mut self.known,
             Taken::Own => &mut self.own,
             Taken::Waits => &mut self.waiting,
-        } += 1;
+        }
     }
 
     pub(crate) fn to_json(&self, file: &str) -> Value {
@@ -175,6 +185,7 @@ pub(crate) fn take_lines(
             Ok((incoming, text)) => {
                 let kind = incoming.table().kind();
                 counts.count(kind, importer.take(incoming, text)?);
+                importer.arrived().into_iter().for_each(|taken| counts.arrived(taken));
                 if let Some(copy) = &mut copy {
                     copy.add(text.as_bytes())?;
                 }

@@ -227,8 +227,11 @@ fn lines_may_come_in_any_order_and_more_than_once() {
     let halves: Vec<&Value> = rows[12..].iter().chain(&rows[..12]).chain(&rows).collect();
     for (what, rows) in [("reversed", reversed), ("halves", halves)] {
         let env = TestEnv::new();
-        let _ = import(&env, &env.write("part.jsonl", lines(rows)));
+        let counts = import(&env, &env.write("part.jsonl", lines(rows.iter().copied())));
         assert_eq!(content(&index(&env)), expected, "{what}");
+        // What waited for a row of the same file waits no longer at its end.
+        let told = ["waiting", "new", "known"].map(|key| counts[key].as_u64().expect("a number"));
+        assert_eq!((told[0], told[1] + told[2]), (0, rows.len() as u64), "{what}: {counts}");
     }
     // One line a file, the run last.
     let env = TestEnv::new();

@@ -167,7 +167,7 @@ fn take(
     };
     let mut kept = None;
     let done = store.write(|writer| {
-        let mut importer = writer.importer();
+        let mut importer = writer.importer()?;
         let counts = take_lines(from, &mut importer, copy.as_mut(), args.keep_going, Some(told))?;
         importer.finish()?;
         if args.dry_run {

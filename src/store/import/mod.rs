@@ -50,6 +50,10 @@ pub struct Importer<'a> {
     touched: Option<RunId>,
     /// The segment whose readings come.
     segment: Option<Segment>,
+    /// The last line that waited before this import began.
+    waited: i64,
+    /// What became of lines that had to wait during this import only.
+    arrived: Vec<Taken>,
 }
 
 /// Where a row that hangs on a measurement goes.
@@ -93,9 +97,13 @@ impl Store {
 
 impl Writer<'_> {
     /// Begins to take rows in.
-    #[must_use]
-    pub fn importer(&self) -> Importer<'_> {
-        Importer { writer: self, last: None, touched: None, segment: None }
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] and what the disk adds to it.
+    pub fn importer(&self) -> Result<Importer<'_>, StoreError> {
+        let waited = self.select("SELECT id FROM waiting ORDER BY id DESC LIMIT 1", [])?;
+        let waited = waited.unwrap_or(0);
+        Ok(Importer { writer: self, last: None, touched: None, segment: None, waited, arrived: Vec::new() })
     }
 
     /// Notes that an import of this name was taken in.
@@ -146,6 +154,11 @@ impl Importer<'_> {
                 self.below(key, line, |importer, node| importer.take_sample(version, node, segment, *sample))
             }
         }
+    }
+
+    /// What became of lines for which [`Importer::take`] said that they wait, and which wait no longer; each once.
+    pub fn arrived(&mut self) -> Vec<Taken> {
+        std::mem::take(&mut self.arrived)
     }
 
     /// Completes what could only be done once all rows were there.
@@ -379,10 +392,13 @@ impl Importer<'_> {
                 "DELETE FROM waiting WHERE run_id = ?1 AND measure = ?2 AND id <= ?3",
                 params![run_id.as_str(), measure, last],
             )?;
-            for (_, line) in &waiting {
+            for (id, line) in &waiting {
                 // It was read when it came.
                 if let Ok(incoming) = Incoming::read(line.as_bytes()) {
-                    self.take(incoming, line)?;
+                    let taken = self.take(incoming, line)?;
+                    if *id > self.waited && taken != Taken::Waits {
+                        self.arrived.push(taken);
+                    }
                 }
             }
         }
