@@ -238,6 +238,8 @@ impl Design {
         let mut order: Vec<&Span> = self.spans.iter().collect();
         order.sort_unstable_by_key(|span| mixed(span.workload));
         let mut sample = Self { layout: self.layout.clone(), pseudo: self.pseudo.clone(), ..Self::default() };
+        // Workloads teach what workloads differ in: some sixty of them, or all.
+        let share = most / self.spans.len().clamp(1, 60);
         for span in order {
             let left = most.saturating_sub(sample.cells.len());
             if left == 0 {
@@ -245,7 +247,7 @@ impl Design {
             }
             let mut cells: Vec<usize> = span.cells.clone().collect();
             cells.sort_unstable_by_key(|cell| mixed(self.cells[*cell].key));
-            cells.truncate(left.min((most / 4).max(most / self.spans.len())));
+            cells.truncate(left.min(share));
             sample.take(self, span.workload, &cells);
         }
         Some(sample)

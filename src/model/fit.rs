@@ -177,9 +177,11 @@ impl<'a> State<'a> {
 
     /// Finds the variances under which the data are likeliest, given what is believed of them: one step.
     ///
-    /// This is MacKay's fixed point: a block's squares over its number of well-determined coefficients.
-    pub(super) fn learn_components(&mut self) {
-        let Some(posterior) = self.posterior.take() else { return };
+    /// This is MacKay's fixed point: a block's squares over its number of well-determined coefficients. Returns the largest
+    /// change of a variance, as a share of it.
+    pub(super) fn learn_components(&mut self) -> f64 {
+        let Some(posterior) = self.posterior.take() else { return 0.0 };
+        let before = self.components.clone();
         let design = self.design;
         let (mut global, mut local) = ([(0.0, 0.0); Block::COUNT], [(0.0, 0.0); Block::COUNT]);
         for place in 0..design.layout.keys.len() {
@@ -224,6 +226,10 @@ impl<'a> State<'a> {
         self.components.interaction_freedom = BELIEVED + free;
         self.learn_doubt();
         self.posterior = Some(posterior);
+        let change = |(new, old): (&f64, &f64)| if *old > 0.0 { (new / old).ln().abs() } else { 0.0 };
+        let now = &self.components;
+        let blocks = now.global.iter().zip(&before.global).chain(now.local.iter().zip(&before.local));
+        blocks.chain([(&now.interaction, &before.interaction)]).map(change).fold(0.0, f64::max)
     }
 
     /// What each cell of a workload decides about its own row.

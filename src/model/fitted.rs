@@ -22,8 +22,10 @@ use crate::job::SchedulerKind;
 
 /// Variances are looked for on this many configurations; more of them say the same.
 const SEARCHED: usize = 4_000;
-/// Steps of that search.
+/// Steps of that search, at most.
 const SEARCH_STEPS: usize = 14;
+/// The search is over when no variance changes by more than this share of itself.
+const SETTLED: f64 = 0.05;
 /// Steps of the solution, with the variances given.
 const STEPS: usize = 5;
 
@@ -243,7 +245,9 @@ fn searched(mut state: State<'_>) -> Option<State<'_>> {
     state.step()?;
     for _ in 0..SEARCH_STEPS {
         state.step()?;
-        state.learn_components();
+        if state.learn_components() < SETTLED {
+            break;
+        }
     }
     state.step()?;
     state.learn_leverages();

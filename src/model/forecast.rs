@@ -113,7 +113,7 @@ fn total(forecast: &Forecast, epochs: f64) -> Interval {
     Interval {
         mean: sum(&|part| part.mean),
         median,
-        low: median - sum(&|part| (part.median - part.low).powi(2)).sqrt(),
+        low: (median - sum(&|part| (part.median - part.low).powi(2)).sqrt()).max(0.0),
         high: median + sum(&|part| (part.high - part.median).powi(2)).sqrt(),
     }
 }

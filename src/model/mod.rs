@@ -8,6 +8,8 @@
 //! agree, `calibrate` checks the intervals, `fitted` keeps it all as bytes, of which `part` and `known` answer what
 //! `forecast` asks.
 
+#[cfg(test)]
+mod any;
 mod block;
 mod bytes;
 mod calibrate;

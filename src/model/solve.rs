@@ -115,11 +115,18 @@ pub(super) fn solve(
     evidence: &[Evidence],
 ) -> Option<Posterior> {
     let (mut matrix, mut vector) = prior_equations(design, components, means);
+    let count = design.layout.keys.len();
     let mut positions = Positions::new(design);
     let mut own = Vec::with_capacity(design.spans.len());
     for span in &design.spans {
-        let sums = sums(design, span, evidence, &mut positions);
-        own.push(eliminate(design, components, &sums, &mut matrix, &mut vector)?);
+        let out = eliminate(design, components, span, evidence, &mut positions)?;
+        for (one, place) in out.own.places.iter().enumerate() {
+            vector[usize::from(*place)] += out.vector[one];
+            let column = &mut matrix.as_mut_slice()[usize::from(*place) * count..][..count];
+            let from = &out.matrix.as_slice()[one * out.own.places.len()..][..out.own.places.len()];
+            out.own.places.iter().zip(from).for_each(|(its, value)| column[usize::from(*its)] += value);
+        }
+        own.push(out.own);
     }
     let (shared, covariance) = invert(matrix, &vector)?;
     for own in &mut own {
@@ -183,18 +190,20 @@ pub(super) fn decompose(matrix: DMatrix<f64>) -> Option<Cholesky<f64, Dyn>> {
     None
 }
 
-fn sums(design: &Design, span: &Span, evidence: &[Evidence], positions: &mut Positions) -> Sums {
-    let places = positions.places(design, span);
+fn sums(
+    design: &Design,
+    cells: &[usize],
+    evidence: &[Evidence],
+    places: Vec<u16>,
+    positions: &Positions,
+) -> Sums {
     let count = places.len();
     let (mut matrix, mut vector) = (DMatrix::<f64>::zeros(count, count), DVector::zeros(count));
     let mut row: Vec<(usize, f64)> = Vec::new();
-    for cell in span.cells.clone() {
-        let Evidence { mean, precision, .. } = evidence[cell];
-        if precision <= 0.0 {
-            continue;
-        }
+    for cell in cells {
+        let Evidence { mean, precision, .. } = evidence[*cell];
         row.clear();
-        let entries = &design.entries[design.cells[cell].entries.clone()];
+        let entries = &design.entries[design.cells[*cell].entries.clone()];
         row.extend(entries.iter().map(|(place, value)| (positions.of(*place), f64::from(*value))));
         for (at, (one, a)) in row.iter().enumerate() {
             let weighted = precision * a;
@@ -210,46 +219,165 @@ fn sums(design: &Design, span: &Span, evidence: &[Evidence], positions: &mut Pos
     Sums { places, matrix, vector }
 }
 
-/// Takes a workload's own coefficients out of the equations of the shared ones.
+/// A workload's own coefficients, and what its runs say of the shared ones once those are out of the way.
+struct Eliminated {
+    own: Own,
+    matrix: DMatrix<f64>,
+    vector: DVector<f64>,
+}
+
+/// Takes a workload's own coefficients out of the equations of the shared ones: over its configurations or over its coefficients,
+/// whichever are fewer.
 fn eliminate(
     design: &Design,
     components: &Components,
-    sums: &Sums,
-    matrix: &mut DMatrix<f64>,
-    vector: &mut DVector<f64>,
-) -> Option<Own> {
-    let local = |place: u16| components.local[design.layout.block(usize::from(place)) as usize];
-    let own: Vec<u16> =
-        (0_u16..).zip(&sums.places).filter(|(_, place)| local(**place) > 0.0).map(|(at, _)| at).collect();
-    let rows = sums.matrix.select_rows(own.iter().map(|at| usize::from(*at)).collect::<Vec<_>>().iter());
-    let mut inner = rows.select_columns(own.iter().map(|at| usize::from(*at)).collect::<Vec<_>>().iter());
-    for (at, position) in own.iter().enumerate() {
-        inner[(at, at)] += local(sums.places[usize::from(*position)]).recip();
+    span: &Span,
+    evidence: &[Evidence],
+    positions: &mut Positions,
+) -> Option<Eliminated> {
+    let places = positions.places(design, span);
+    let local = |place: &u16| components.local[design.layout.block(usize::from(*place)) as usize];
+    let variances: Vec<f64> = places.iter().map(local).collect();
+    let own: Vec<usize> = (0..places.len()).filter(|at| variances[*at] > 0.0).collect();
+    let cells: Vec<usize> = span.cells.clone().filter(|cell| evidence[*cell].precision > 0.0).collect();
+    if cells.len() < own.len() {
+        let rows = Rows::new(design, &cells, positions);
+        by_cells(&rows, &cells, evidence, places, &variances, &own)
+    } else {
+        by_coefficients(sums(design, &cells, evidence, places, positions), &variances, &own)
     }
-    let right = DVector::from_iterator(own.len(), own.iter().map(|at| sums.vector[usize::from(*at)]));
-    let decomposed = decompose(inner)?;
-    let carry = decomposed.solve(&rows);
-    let values = decomposed.solve(&right);
-    let left = &sums.matrix - rows.tr_mul(&carry);
-    let left_vector = &sums.vector - carry.tr_mul(&right);
-    for (one, place) in sums.places.iter().enumerate() {
-        let place = usize::from(*place);
-        vector[place] += left_vector[one];
-        for (other, its) in sums.places.iter().enumerate() {
-            matrix[(usize::from(*its), place)] += left[(other, one)];
+}
+
+/// Factors of cells, by the workload's positions.
+struct Rows(Vec<Vec<(usize, f64)>>);
+
+impl Rows {
+    fn new(design: &Design, cells: &[usize], positions: &Positions) -> Self {
+        let row = |cell: &usize| {
+            let entries = &design.entries[design.cells[*cell].entries.clone()];
+            entries.iter().map(|(place, value)| (positions.of(*place), f64::from(*value))).collect()
+        };
+        Self(cells.iter().map(row).collect())
+    }
+}
+
+/// The covariance of the cells' means, were the shared coefficients known, is inverted: a row and a column for each cell.
+fn by_cells(
+    rows: &Rows,
+    cells: &[usize],
+    evidence: &[Evidence],
+    places: Vec<u16>,
+    variances: &[f64],
+    own: &[usize],
+) -> Option<Eliminated> {
+    let (count, width) = (cells.len(), places.len());
+    let mut covariance = DMatrix::<f64>::zeros(count, count);
+    let mut dense = vec![0.0; width];
+    for (at, row) in rows.0.iter().enumerate() {
+        row.iter().for_each(|(position, value)| dense[*position] = value * variances[*position]);
+        for (other, its) in rows.0.iter().enumerate().skip(at) {
+            let shared: f64 = its.iter().map(|(position, value)| value * dense[*position]).sum();
+            covariance[(other, at)] = shared;
+            covariance[(at, other)] = shared;
+        }
+        covariance[(at, at)] += evidence[cells[at]].precision.recip();
+        row.iter().for_each(|(position, _)| dense[*position] = 0.0);
+    }
+    let weights = decompose(covariance)?.inverse();
+    // Weights times rows: a column for each cell, so that what is added lies in one piece.
+    let mut weighted = DMatrix::<f64>::zeros(width, count);
+    for (from, row) in rows.0.iter().enumerate() {
+        for to in 0..count {
+            let weight = weights[(from, to)];
+            let column = &mut weighted.as_mut_slice()[to * width..(to + 1) * width];
+            row.iter().for_each(|(position, value)| column[*position] += weight * value);
         }
     }
-    let inverse = decomposed.inverse();
-    #[expect(clippy::cast_possible_truncation, reason = "seven digits of a covariance are enough")]
-    let short =
-        |matrix: DMatrix<f64>| matrix.transpose().iter().map(|value| *value as f32).collect::<Vec<f32>>();
-    Some(Own {
-        places: sums.places.clone(),
-        own,
-        values: values.iter().copied().collect(),
-        inverse: short(inverse),
-        carry: short(carry),
+    let means = DVector::from_iterator(count, cells.iter().map(|cell| evidence[*cell].mean));
+    let weighted_means = weights * means;
+    let (mut matrix, mut vector) = (DMatrix::<f64>::zeros(width, width), DVector::zeros(width));
+    for (at, row) in rows.0.iter().enumerate() {
+        let from = &weighted.as_slice()[at * width..(at + 1) * width];
+        for (position, value) in row {
+            vector[*position] += value * weighted_means[at];
+            let column = &mut matrix.as_mut_slice()[position * width..(position + 1) * width];
+            column.iter_mut().zip(from).for_each(|(sum, weighted)| *sum += value * weighted);
+        }
+    }
+    // Own coefficients have the same rows as the shared ones beside them, so nothing is left to multiply.
+    let carry =
+        DMatrix::from_fn(own.len(), width, |row, column| variances[own[row]] * matrix[(own[row], column)]);
+    let inverse = DMatrix::from_fn(own.len(), own.len(), |row, column| {
+        f64::from(u8::from(row == column)) * variances[own[row]]
+            - carry[(row, own[column])] * variances[own[column]]
+    });
+    let values = own.iter().map(|position| variances[*position] * vector[*position]).collect();
+    Some(Eliminated { own: Own::new(places, own, values, &inverse, &carry), matrix, vector })
+}
+
+/// The matrix of the own coefficients is inverted. What it is multiplied with afterwards is mostly itself, so the products are
+/// written down and not computed.
+fn by_coefficients(sums: Sums, variances: &[f64], own: &[usize]) -> Option<Eliminated> {
+    let Sums { places, matrix, vector } = sums;
+    let rest: Vec<usize> = (0..places.len()).filter(|at| variances[*at] <= 0.0).collect();
+    let precision = |at: usize| variances[own[at]].recip();
+    let mut inner = matrix.select_rows(own).select_columns(own);
+    (0..own.len()).for_each(|at| inner[(at, at)] += precision(at));
+    let across = matrix.select_rows(own).select_columns(&rest);
+    let inverse = decompose(inner)?.inverse();
+    let values = &inverse * vector.select_rows(own);
+    let carry_rest = &inverse * &across;
+    let mut carry = DMatrix::<f64>::zeros(own.len(), places.len());
+    let (mut left, mut left_vector) = (DMatrix::<f64>::zeros(places.len(), places.len()), vector);
+    for (column, position) in own.iter().enumerate() {
+        for row in 0..own.len() {
+            let one = f64::from(u8::from(row == column));
+            let share = inverse[(row, column)] * precision(column);
+            carry[(row, *position)] = one - share;
+            left[(own[row], *position)] = precision(row) * (one - share);
+        }
+        left_vector[*position] = precision(column) * values[column];
+    }
+    let left_rest = matrix.select_rows(&rest).select_columns(&rest) - across.tr_mul(&carry_rest);
+    let vector_rest = across.tr_mul(&values);
+    for (column, position) in rest.iter().enumerate() {
+        for row in 0..own.len() {
+            carry[(row, *position)] = carry_rest[(row, column)];
+            let value = precision(row) * carry_rest[(row, column)];
+            left[(own[row], *position)] = value;
+            left[(*position, own[row])] = value;
+        }
+        for (row, other) in rest.iter().enumerate() {
+            left[(*other, *position)] = left_rest[(row, column)];
+        }
+        left_vector[*position] -= vector_rest[column];
+    }
+    let values = values.iter().copied().collect();
+    Some(Eliminated {
+        own: Own::new(places, own, values, &inverse, &carry),
+        matrix: left,
+        vector: left_vector,
     })
+}
+
+impl Own {
+    fn new(
+        places: Vec<u16>,
+        own: &[usize],
+        values: Vec<f64>,
+        inverse: &DMatrix<f64>,
+        carry: &DMatrix<f64>,
+    ) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "seven digits of a covariance are enough")]
+        let short = |matrix: &DMatrix<f64>| matrix.transpose().iter().map(|value| *value as f32).collect();
+        Self {
+            places,
+            own: own.iter().map(|at| u16::try_from(*at).unwrap_or(u16::MAX)).collect(),
+            values,
+            inverse: short(inverse),
+            carry: short(carry),
+        }
+    }
 }
 
 /// What is known of a workload's coefficients, shared and own ones added.

@@ -52,6 +52,7 @@ mod image;
 mod insight;
 mod layering;
 mod local;
+mod model;
 mod monitor;
 mod node_kills;
 mod node_store;

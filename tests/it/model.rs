@@ -1,0 +1,388 @@
+//! The model on runs whose truth is known, and on runs that are none.
+
+use dlrun::job::{Framework, Provenance, RunId, SchedulerKind, StorageClass, Workload};
+use dlrun::model::{
+    Doubts, Effect, Explanation, Hardware, LearnedEffect, Length, Model, Observation, Priors, Situation,
+    Unfit, Unreadable,
+};
+use dlrun::record::{Basis, NodeFigures};
+
+/// Numbers that look like chance, and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        f64::from(u32::try_from((mixed ^ (mixed >> 31)) >> 32).expect("32 bits")) / f64::from(u32::MAX)
+    }
+
+    /// About normal: a sum of twelve.
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.next()).sum::<f64>() - 6.0
+    }
+}
+
+fn situation(model: &str, compiler: &str, threads: f64) -> Situation {
+    Situation {
+        workload: Workload {
+            model: Some(model.to_owned()),
+            parameters: Some(1_199_882),
+            dataset: Some("mnist".to_owned()),
+            samples: Some(60_000),
+            batch_size: Some(128),
+            epochs: Some(12),
+            precision: Some("fp32".to_owned()),
+        },
+        framework: Framework {
+            name: Some("tensorflow".to_owned()),
+            version: Some("2.1.0".to_owned()),
+            compiler: Some(compiler.to_owned()),
+            provenance: Some(Provenance::Pip),
+        },
+        image: None,
+        hardware: Hardware {
+            cpu_model: Some("Xeon".to_owned()),
+            threads: Some(threads),
+            ..Hardware::default()
+        },
+        nodes: 1,
+        tasks_per_node: 1,
+        storage: Some(StorageClass::Ssd),
+    }
+}
+
+fn run(situation: Situation, epoch: Length) -> Observation {
+    Observation {
+        run_id: RunId::from_random([1; 10]),
+        element: 0,
+        attempt: 0,
+        at_ms: 1_790_000_000_000,
+        scheduler: SchedulerKind::Slurm,
+        queue: Some("batch".to_owned()),
+        situation,
+        epoch_seconds: Some(epoch),
+        epochs: 11,
+        first_extra_seconds: None,
+        outside_seconds: None,
+        wall_seconds: None,
+        memory_bytes: None,
+        doubts: Doubts::default(),
+    }
+}
+
+fn known(situation: &Situation, seconds: f64) -> Observation {
+    run(situation.clone(), Length::Known(seconds))
+}
+
+fn fit(runs: impl IntoIterator<Item = Observation>) -> Model {
+    Model::fit(runs, &Priors::none()).expect("there is something to learn from")
+}
+
+fn median(model: &Model, situation: &Situation) -> f64 {
+    model.forecast(situation).epoch_seconds.median
+}
+
+/// The ratio of an interval's ends.
+fn width(model: &Model, situation: &Situation) -> f64 {
+    let interval = model.forecast(situation).epoch_seconds;
+    interval.high / interval.low
+}
+
+fn effect(explanation: &Explanation, of: impl Fn(&LearnedEffect) -> bool) -> &LearnedEffect {
+    let found = explanation.effects.iter().find(|effect| of(effect));
+    found.unwrap_or_else(|| panic!("{:#?}", explanation.effects))
+}
+
+#[test]
+fn planted_coefficients_are_recovered() {
+    let mut dice = Dice(5);
+    let mut runs = Vec::new();
+    for (at, model) in ["alpha", "beta", "gamma", "delta", "epsilon"].into_iter().enumerate() {
+        for repeat in 0..24_u32 {
+            let threads = f64::from(1 << (repeat % 5));
+            let compiler = if repeat % 3 == 0 { "xla" } else { "none" };
+            let mut situation = situation(model, compiler, threads);
+            situation.nodes = 1 << (repeat / 5 % 4);
+            let nodes = f64::from(situation.nodes);
+            let seconds =
+                (f64::from(u32::try_from(at).expect("few")) * 0.5 - 0.7 * threads.ln() - 0.9 * nodes.ln())
+                    .exp()
+                    * if compiler == "xla" { 1.7 } else { 1.0 }
+                    * if nodes > 1.0 { 1.3 } else { 1.0 }
+                    * 20.0
+                    * (0.03 * dice.normal()).exp();
+            runs.push(known(&situation, seconds));
+        }
+    }
+    let model = fit(runs);
+    let explanation = model.explanation();
+    for (kind, expected) in [("compiler", 1.7), ("threads", 2_f64.powf(-0.7))] {
+        let found = effect(&explanation, |effect| effect.kind == kind && effect.workload.is_none());
+        let ratio = found.time_ratio;
+        assert!((ratio.median / expected).ln().abs() < 0.08, "{found:?}");
+        assert!(ratio.low < expected && expected < ratio.high, "{found:?}");
+    }
+    let own = effect(&explanation, |effect| {
+        effect.workload.as_deref().is_some_and(|name| name.starts_with("alpha"))
+    });
+    assert!(
+        (own.time_ratio.median / 1.7).ln().abs() < 0.06 && own.runs_this == 8 && own.runs_than == 16,
+        "{own:?}"
+    );
+    // A step at the node boundary, then the slope: what one parameter cannot hold.
+    let at = |nodes: u32| median(&model, &Situation { nodes, ..situation("alpha", "none", 4.0) });
+    for (nodes, expected) in [(2, 1.3 * 2_f64.powf(-0.9)), (8, 1.3 * 8_f64.powf(-0.9))] {
+        assert!(
+            (at(nodes) / at(1) / expected).ln().abs() < 0.06,
+            "{nodes}: {} for {expected}",
+            at(nodes) / at(1)
+        );
+    }
+    assert!((model.head().noise_sd.expect("it is known") - 0.03).abs() < 0.015, "{:?}", model.head());
+}
+
+#[test]
+fn the_sign_of_a_compiler_turns_with_the_network() {
+    let mut runs = Vec::new();
+    for repeat in 0..5 {
+        let noise = 1.0 + 0.01 * f64::from(repeat);
+        for (model, compiler, seconds) in
+            [("cnn", "none", 1.8), ("cnn", "xla", 3.1), ("mlp", "none", 1.2), ("mlp", "xla", 0.65)]
+        {
+            runs.push(known(&situation(model, compiler, 2.0), seconds * noise));
+        }
+    }
+    let model = fit(runs);
+    let ratio =
+        |name| median(&model, &situation(name, "xla", 2.0)) / median(&model, &situation(name, "none", 2.0));
+    assert!((ratio("cnn") - 3.1 / 1.8).abs() < 0.1 && (ratio("mlp") - 0.65 / 1.2).abs() < 0.05);
+    let forecast = model.forecast(&situation("cnn", "xla", 2.0));
+    assert_eq!((forecast.basis, forecast.runs), (Basis::Alike, 5));
+    assert!(forecast.epoch_seconds.low < 3.1 && 3.1 < forecast.epoch_seconds.high, "{forecast:?}");
+    // A network that was never run: nobody knows which way it goes.
+    let unknown = model.forecast(&situation("new", "xla", 2.0));
+    assert_eq!((unknown.basis, unknown.runs), (Basis::Software, 10));
+    assert!(unknown.epoch_seconds.high / unknown.epoch_seconds.low > 4.0, "{unknown:?}");
+}
+
+#[test]
+fn outliers_and_doubtful_runs_move_little_and_contradictions_widen() {
+    let base = situation("cnn", "none", 2.0);
+    let steady = |count: u32| {
+        (0..count).map(|at| known(&situation("cnn", "none", 2.0), 10.0 + 0.1 * f64::from(at % 5)))
+    };
+    let plain = fit(steady(20));
+    let outlier = fit(steady(20).chain([known(&base, 100.0)]));
+    assert!((median(&outlier, &base) / median(&plain, &base)).ln().abs() < 0.02);
+    let doubtful = |seconds: f64| Observation {
+        doubts: Doubts { others_busy: true, ..Doubts::default() },
+        ..known(&base, seconds)
+    };
+    let some = (0..6).map(|_| 14.0);
+    let trusted = fit(steady(6).chain(some.clone().map(|seconds| known(&base, seconds))));
+    let doubted = fit(steady(6).chain(some.map(doubtful)));
+    assert!(median(&doubted, &base) < median(&trusted, &base) - 0.5);
+    let contradictory = fit((0..20).map(|at| known(&base, if at % 2 == 0 { 5.0 } else { 20.0 })));
+    assert!(width(&contradictory, &base) > 3.0 && width(&plain, &base) < 1.4);
+    let interval = contradictory.forecast(&base).epoch_seconds;
+    assert!(interval.low <= 5.5 && interval.high >= 18.0, "{interval:?}");
+}
+
+#[test]
+fn runs_that_were_cut_off_pull_up_and_are_never_averaged_in() {
+    let base = situation("cnn", "none", 2.0);
+    let measured = || (0..4).map(|at| known(&situation("cnn", "none", 2.0), 10.0 + 0.2 * f64::from(at)));
+    let cut = |seconds| run(situation("cnn", "none", 2.0), Length::AtLeast(seconds));
+    let plain = median(&fit(measured()), &base);
+    let early = median(&fit(measured().chain((0..4).map(|_| cut(0.5)))), &base);
+    assert!((early / plain).ln().abs() < 0.01, "{early} for {plain}");
+    let late = median(&fit(measured().chain((0..4).map(|_| cut(14.0)))), &base);
+    assert!(late > plain * 1.05, "{late} for {plain}");
+    // Nothing but bounds: above them, and wide.
+    let bounds = fit((0..3).map(|_| cut(30.0)));
+    let interval = bounds.forecast(&base).epoch_seconds;
+    assert!(interval.median > 30.0 && interval.high > 2.0 * interval.median, "{interval:?}");
+    assert_eq!(bounds.head().counts.cut_off, 3);
+}
+
+#[test]
+fn published_effects_speak_where_nothing_was_measured_and_are_overruled() {
+    let (with, without) = (situation("resnet50", "xla", 8.0), situation("resnet50", "none", 8.0));
+    let priors = Priors {
+        effects: vec![Effect {
+            name: "xla".to_owned(),
+            a: Situation { image: None, ..with.clone() },
+            b: without.clone(),
+            time_ratio: 0.7,
+            sd: 0.15,
+            source: "a test".to_owned(),
+        }],
+    };
+    let ratio = |model: &Model| median(model, &with) / median(model, &without);
+    let few = || (0..3).map(|_| known(&situation("resnet50", "none", 8.0), 5.0));
+    let before = Model::fit(few(), &priors).expect("runs");
+    assert!((ratio(&before) - 0.7).abs() < 0.12, "{}", ratio(&before));
+    assert!((ratio(&fit(few())) - 1.0).abs() < 0.05);
+    let after = Model::fit(few().chain((0..3).map(|_| known(&with, 8.0))), &priors).expect("runs");
+    assert!((ratio(&after) - 1.6).abs() < 0.1, "{}", ratio(&after));
+    let explanation = after.explanation();
+    let told = effect(&explanation, |effect| effect.kind == "compiler" && effect.workload.is_none());
+    let alone = told.priors_alone.expect("a paper told it");
+    assert!((alone.median - 0.7).abs() < 0.12 && told.time_ratio.median > alone.median, "{told:?}");
+    let own = effect(&explanation, |effect| effect.kind == "compiler" && effect.workload.is_some());
+    assert!(own.time_ratio.low > 1.2, "{own:?}");
+    assert_eq!((told.runs_this, told.runs_than), (3, 3));
+    assert_ne!(before.head().name, fit(few()).head().name, "other priors make another model");
+}
+
+#[test]
+fn a_forecast_says_what_it_rests_on_and_how_far_outside_it_lies() {
+    let base = situation("cnn", "none", 2.0);
+    let model = fit((0..4).map(|_| known(&situation("cnn", "none", 2.0), 10.0)));
+    assert_eq!(model.forecast(&base).beyond, Vec::<String>::new());
+    let mut far = base.clone();
+    far.workload.batch_size = Some(1024);
+    far.framework.compiler = Some("glow".to_owned());
+    far.framework.version = Some("9.0".to_owned());
+    far.nodes = 4;
+    let forecast = model.forecast(&far);
+    assert_eq!(
+        forecast.beyond,
+        [
+            "version 9.0 was never measured",
+            "compiler glow was never measured",
+            "the batch size of a worker, 256, is 2 times the largest measured with this workload, 128",
+            "the number of workers, 4, is 4 times the largest measured with this workload, 1",
+            "the number of nodes, 4, is 4 times the largest measured with this workload, 1",
+        ]
+    );
+    assert_eq!((forecast.basis, forecast.runs), (Basis::Workload, 4));
+    assert!(width(&model, &far) > 1.5 * width(&model, &base));
+    let mut other = situation("other", "none", 2.0);
+    assert_eq!(model.forecast(&other).basis, Basis::Software);
+    other.framework.name = Some("jax".to_owned());
+    assert_eq!(model.forecast(&other).basis, Basis::Priors);
+}
+
+#[test]
+fn a_whole_run_is_epochs_and_what_is_around_them() {
+    let full = |at: u32| Observation {
+        first_extra_seconds: Some(4.0 + 0.1 * f64::from(at)),
+        outside_seconds: Some(20.0 + f64::from(at % 3)),
+        wall_seconds: Some(Length::Known(150.0)),
+        memory_bytes: Some(2_000_000_000 + 1_000_000 * u64::from(at)),
+        ..known(&situation("cnn", "none", 2.0), 10.0 + 0.1 * f64::from(at % 4))
+    };
+    let model = fit((0..8).map(full));
+    let base = situation("cnn", "none", 2.0);
+    let forecast = model.forecast(&base);
+    let total = forecast.total_seconds.expect("the epochs are told");
+    assert!(
+        (total.median - (12.0 * 10.1 + 4.3 + 21.0)).abs() < 3.0 && total.low < 146.0 && total.high > 147.0,
+        "{total:?}"
+    );
+    let memory = forecast.memory_bytes.expect("it was measured");
+    assert!((memory.median / 2.0e9).ln().abs() < 0.02 && memory.high > 2.0e9, "{memory:?}");
+    let mut one = base.clone();
+    one.workload.epochs = Some(1);
+    assert!((model.forecast(&one).total_seconds.expect("one epoch").median - 35.5).abs() < 6.0);
+    one.workload.epochs = None;
+    assert_eq!(model.forecast(&one).total_seconds, None);
+    // A program that tells no epochs is forecast whole.
+    let silent = |at: u32| Observation {
+        epoch_seconds: None,
+        wall_seconds: Some(Length::Known(300.0 + f64::from(at))),
+        ..known(&situation("silent", "none", 2.0), 1.0)
+    };
+    let mixed = fit((0..6).map(silent).chain((0..4).map(full)));
+    let whole = mixed.forecast(&situation("silent", "none", 2.0));
+    assert!((whole.total_seconds.expect("whole").median - 302.0).abs() < 8.0, "{whole:?}");
+    assert_eq!((whole.basis, whole.runs, mixed.head().counts.whole_runs), (Basis::Alike, 6, 6));
+    assert!((mixed.forecast(&base).epoch_seconds.median - 10.1).abs() < 0.5);
+}
+
+#[test]
+fn no_runs_and_no_times_are_refused_and_useless_values_are_counted() {
+    assert_eq!(Model::fit([], &Priors::built_in()).err(), Some(Unfit::NoRuns));
+    let base = situation("cnn", "none", 2.0);
+    let useless =
+        || [f64::NAN, 0.0, -4.0, f64::INFINITY].map(|seconds| known(&situation("cnn", "none", 2.0), seconds));
+    let Err(refusal @ Unfit::NothingTimed { runs: 4, .. }) = Model::fit(useless(), &Priors::none()) else {
+        panic!("four runs without a time")
+    };
+    assert_eq!(refusal.to_string(), "of 4 runs none has a time to learn from: 4 unusable epoch_seconds");
+    let model = fit(useless().into_iter().chain([known(&base, 3.0)]));
+    assert_eq!(model.head().counts.left_out.get("epoch_seconds"), Some(&4));
+    // One run: its own time, and wide.
+    let interval = model.forecast(&base).epoch_seconds;
+    assert!((interval.median / 3.0).ln().abs() < 0.02 && interval.high / interval.low > 1.2, "{interval:?}");
+}
+
+#[test]
+fn the_order_of_runs_does_not_matter_and_a_seed_draws_the_same() {
+    let mut dice = Dice(11);
+    let mut runs: Vec<Observation> = (0..60)
+        .map(|at| {
+            let base = situation(["a", "b", "c"][at % 3], ["none", "xla"][at % 2], f64::from(1 << (at % 4)));
+            known(&base, 5.0 + dice.next())
+        })
+        .collect();
+    let model = fit(runs.clone());
+    runs.reverse();
+    runs.swap(3, 40);
+    assert!(fit(runs.clone()).to_bytes() == model.to_bytes());
+    runs.pop();
+    assert_ne!(fit(runs).head().name, model.head().name);
+    let candidates = [situation("a", "none", 2.0), situation("a", "xla", 2.0), situation("a", "glow", 2.0)];
+    let draws: Vec<Vec<f64>> = (0..200).map(|seed| model.draw(&candidates, seed)).collect();
+    assert_eq!(draws[7], model.draw(&candidates, 7));
+    let scatter = |at: usize| {
+        let mean = draws.iter().map(|drawn| drawn[at]).sum::<f64>() / 200.0;
+        let sd = (draws.iter().map(|drawn| (drawn[at] - mean).powi(2)).sum::<f64>() / 200.0).sqrt();
+        (mean, sd)
+    };
+    let (measured, unknown) = (scatter(0), scatter(2));
+    assert!((measured.0 - median(&model, &candidates[0]).ln()).abs() < 0.02, "{measured:?}");
+    assert!(unknown.1 > 3.0 * measured.1, "{measured:?} {unknown:?}");
+}
+
+#[test]
+fn a_model_file_is_read_whole_or_refused() {
+    let base = situation("cnn", "none", 2.0);
+    let mut first = known(&base, 3.0);
+    first.situation.hardware.figures = Some(NodeFigures {
+        core_gflops: 40.0,
+        node_gflops: 80.0,
+        memory_gb_per_second: 20.0,
+        disk_mb_per_second: None,
+        measured_at_ms: 5,
+    });
+    let model = fit([first, known(&situation("cnn", "xla", 2.0), 4.0)]).with_made_at(77);
+    let bytes = model.to_bytes();
+    let read = Model::from_bytes(&bytes).expect("what was written");
+    assert_eq!((read.head(), read.to_bytes() == bytes), (model.head(), true));
+    assert_eq!(read.forecast(&base), model.forecast(&base));
+    assert_eq!(read.explanation(), model.explanation());
+    assert_eq!(Model::head_of(&bytes).expect("a head").made_at_ms, Some(77));
+    assert_eq!(read.compilers_of("TensorFlow"), ["none", "xla"]);
+    let usual = read.usual_hardware(SchedulerKind::Slurm, Some("batch")).expect("two runs");
+    assert_eq!(
+        (usual.cpu_model.as_deref(), usual.threads, usual.figures.is_some()),
+        (Some("Xeon"), None, true)
+    );
+    assert_eq!(read.usual_hardware(SchedulerKind::Slurm, None), Some(usual));
+    assert_eq!(read.usual_hardware(SchedulerKind::Slurm, Some("gpu")), None);
+    for end in (0..bytes.len()).step_by(97) {
+        assert!(Model::from_bytes(&bytes[..end]).is_err(), "{end}");
+    }
+    let mut damaged = bytes.clone();
+    *damaged.last_mut().expect("it is not empty") ^= 1;
+    assert!(matches!(Model::from_bytes(&damaged), Err(Unreadable::Damaged(_))));
+    let newer = String::from_utf8_lossy(&bytes).replacen("\"dlrun_model\":1", "\"dlrun_model\":9", 1);
+    let refusal = Model::from_bytes(newer.as_bytes()).expect_err("a newer one");
+    assert_eq!(refusal.to_string(), "it has format 9; this dlrun reads formats up to 1");
+    assert_eq!(Model::from_bytes(b"SQLite format 3\0").err(), Some(Unreadable::NoModel));
+}
