@@ -6,15 +6,17 @@
 //! From runs to a [`Model`]: `gather` reads the runs once, `facts` makes numbers of a situation and `block` terms of those, `design`
 //! makes equations of them for each `response`, `solve` solves them, `fit` does so again and again until weights and variances
 //! agree, `calibrate` checks the intervals, `fitted` keeps it all as bytes, of which `part` and `known` answer what
-//! `forecast` asks.
+//! `forecast` asks. `evaluate` holds parts of the runs back and judges what is said of them, beside the simpler ways of `baseline`.
 
 #[cfg(test)]
 mod any;
+mod baseline;
 mod block;
 mod bytes;
 mod calibrate;
 mod chance;
 mod design;
+mod evaluate;
 mod explanation;
 mod facts;
 mod fit;
@@ -33,6 +35,10 @@ mod situation;
 mod solve;
 mod usual;
 
+pub use evaluate::{
+    Challenge, EVALUATED, Errors, Evaluation, FEWEST, HoldOut, Live, Month, OfBasis, Predictor, Regret,
+    Score, View, challenge, evaluate, evaluate_with, live,
+};
 pub use explanation::{Explanation, LearnedEffect, RatioInterval, Spread};
 pub use fitted::Model;
 pub use head::{Counts, Head, MODEL_FORMAT, Unfit, Unreadable};

@@ -53,6 +53,7 @@ mod insight;
 mod layering;
 mod local;
 mod model;
+mod model_evaluate;
 mod monitor;
 mod node_kills;
 mod node_store;

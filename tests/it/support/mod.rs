@@ -5,6 +5,7 @@ pub(crate) mod env;
 pub(crate) mod fakes;
 pub(crate) mod noisy;
 pub(crate) mod nvml;
+pub(crate) mod planted;
 pub(crate) mod recorded;
 pub(crate) mod rows;
 pub(crate) mod scripted;
