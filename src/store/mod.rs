@@ -14,6 +14,7 @@ mod import;
 mod ingest;
 mod measures;
 mod node;
+mod observations;
 mod open;
 mod parts;
 mod reader;
@@ -26,6 +27,7 @@ pub use import::{Importer, Taken};
 pub use ingest::{Segment, Writer};
 pub use measures::{Block, NodeProgress, NodeTimings, NodeUsage, Rollup};
 pub use node::{Backlog, Collected, Dropped, Live, LiveRun, NodeId, NodeStore, Retained};
+pub use observations::{Counted, Observations};
 pub use open::{Store, StoreError};
 pub use runs::{Filter, Found, RunRow};
 

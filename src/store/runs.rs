@@ -275,11 +275,11 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     Ok(RunRow { record, status })
 }
 
-fn storage_class(word: &str) -> Option<StorageClass> {
+pub(super) fn storage_class(word: &str) -> Option<StorageClass> {
     StorageClass::WORDS.iter().find(|(known, _)| *known == word).map(|(_, class)| *class)
 }
 
-fn provenance(word: &str) -> Option<Provenance> {
+pub(super) fn provenance(word: &str) -> Option<Provenance> {
     Provenance::WORDS.iter().find(|(known, _)| *known == word).map(|(_, provenance)| *provenance)
 }
 
@@ -293,7 +293,10 @@ fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
 }
 
 /// What a newer dlrun may write there is passed over.
-fn from_json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+pub(super) fn from_json<T: serde::de::DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+) -> rusqlite::Result<Option<T>> {
     Ok(text(row, column)?.and_then(|text| serde_json::from_str(&text).ok()))
 }
 

@@ -57,6 +57,7 @@ mod model_evaluate;
 mod monitor;
 mod node_kills;
 mod node_store;
+mod observations;
 mod openpbs;
 mod openpbs_real;
 mod protocol;
