@@ -9,12 +9,15 @@ mod doctor;
 mod elements;
 mod error;
 mod follow;
+mod foretold;
 mod images;
 mod imported;
 mod incoming;
 mod insights;
 mod interrupt;
 mod load;
+#[allow(dead_code, reason = "plans and `dlrun model` go by it")]
+mod model;
 mod outcome;
 mod output;
 mod outputs;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::bars::Bars;
 use super::contained;
 use super::elements;
+use super::foretold;
 use super::insights;
 use super::table::{rendered, table};
 use super::telemetry;
@@ -62,6 +63,9 @@ pub(crate) fn of_records(tracked: &Tracked, records: Option<&Path>) -> Value {
         "unreadable": reading.notes,
         "records": records.map(Path::to_string_lossy),
     });
+    if let Some(foretold) = foretold::held(tracked) {
+        value["foretold"] = json!(foretold);
+    }
     if !tracked.elements.is_empty() {
         value["elements"] = elements::to_json(tracked);
     }
@@ -149,6 +153,9 @@ fn table_text(tracked: &Tracked, records: &str, insight: &Insight, bars: Bars) -
     }
     contained::rows(record.image.as_ref(), &reading.outcome.nodes, &mut row);
     epoch_rows(tracked, &mut row);
+    if let Some(forecast) = foretold::line(tracked) {
+        row("forecast", forecast);
+    }
     insights::rows(insight, timed_node(tracked).map(|node| &node.progress), bars, &mut row);
     usage_rows(tracked, &mut row);
     telemetry::rows(&usage(tracked), &reading.outcome.nodes, &mut row);

@@ -81,7 +81,7 @@ const fn key(name: &'static str, kind: Kind, default: Option<&'static str>, abou
 const SOCKET: &str = "/run/dlrun/dlrund.sock";
 
 /// All settings of dlrun, in the order of the documentation.
-pub const KEYS: [Key; 26] = [
+pub const KEYS: [Key; 30] = [
     key("state_dir", Kind::Path, None, "records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)"),
     key("scheduler.kind", Kind::Word(&SchedulerKind::WORDS), Some("auto"), "who takes jobs that do not say"),
     key(
@@ -152,6 +152,30 @@ pub const KEYS: [Key; 26] = [
         Kind::Path,
         Some("/var/spool/dlrun"),
         "where `export --since-last` writes its files without `--output-dir`",
+    ),
+    key(
+        "model.path",
+        Kind::Path,
+        Some("/var/lib/dlrun-model/model"),
+        "the site's performance model: used by who has none of their own, written by `model fit --publish`",
+    ),
+    key(
+        "model.use",
+        Kind::Word(&ON),
+        Some("auto"),
+        "whether plans go by a performance model where there is one",
+    ),
+    key(
+        "model.priors",
+        Kind::Path,
+        None,
+        "file of published effects that `model fit` begins with (those built into dlrun)",
+    ),
+    key(
+        "model.keep",
+        Kind::Number(1, 1000),
+        Some("10"),
+        "how many of one's own models are kept beside the current one",
     ),
 ];
 

@@ -223,6 +223,31 @@ impl Settings {
     pub fn export_dir(&self) -> PathBuf {
         self.values.path("export.dir").map_or_else(|| PathBuf::from("/var/spool/dlrun"), Path::to_owned)
     }
+
+    /// The site's performance model.
+    #[must_use]
+    pub fn site_model(&self) -> PathBuf {
+        let site = self.values.path("model.path");
+        site.map_or_else(|| PathBuf::from("/var/lib/dlrun-model/model"), Path::to_owned)
+    }
+
+    /// Whether plans go by a performance model.
+    #[must_use]
+    pub fn uses_model(&self) -> bool {
+        self.values.text("model.use") != Some("off")
+    }
+
+    /// The file of published effects, where it is not the built-in one.
+    #[must_use]
+    pub fn priors(&self) -> Option<&Path> {
+        self.values.path("model.priors")
+    }
+
+    /// How many of the user's models are kept beside the current one.
+    #[must_use]
+    pub fn models_kept(&self) -> usize {
+        usize::try_from(self.values.number("model.keep")).unwrap_or(usize::MAX)
+    }
 }
 
 #[cfg(test)]

@@ -47,7 +47,8 @@ fn each_setting_has_a_variable_that_works() {
         let name = setting["name"].as_str().expect("a name");
         let value = match name {
             "scheduler.kind" => "local",
-            "monitor.daemon" => "off",
+            "monitor.daemon" | "model.use" => "off",
+            "model.keep" => "7",
             "defaults.queue" | "defaults.account" => "word",
             _ if name.ends_with("_ms") => "500",
             _ if name.ends_with("_seconds") || name.ends_with("_minutes") => "5",

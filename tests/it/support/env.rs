@@ -111,6 +111,7 @@ impl TestEnv {
             ("DLRUN_LOCAL__LOCK_DIR", root.join("lock").into_os_string()),
             ("DLRUN_MONITOR__DAEMON_SOCKET", root.join("run/dlrund.sock").into_os_string()),
             ("DLRUN_LOCAL__KILL_WAIT_SECONDS", "3".into()),
+            ("DLRUN_MODEL__PATH", root.join("site/model").into_os_string()),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value)).into();
         Self { dir, root, variables, user: None }

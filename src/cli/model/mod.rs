@@ -1,0 +1,117 @@
+//! The performance model that plans go by: where it lies, and who wrote it.
+
+mod publish;
+mod shelf;
+
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::error::{Error, Kind};
+use super::session::Session;
+use super::source::open;
+use crate::config::Owner;
+use crate::model::{Model, Unreadable};
+
+pub(crate) use publish::{place, publish};
+pub(crate) use shelf::{Shelf, is_name};
+
+/// No model of a site is as large; more is not read.
+pub(crate) const MAX_MODEL_BYTES: usize = 64 << 20;
+
+/// Whose a model is, and where it lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) owner: Owner,
+    pub(crate) path: PathBuf,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.owner {
+            Owner::User => f.write_str("your own model"),
+            Owner::Site => write!(f, "the site's model, {}", self.path.display()),
+        }
+    }
+}
+
+/// The model to plan by: the user's own, else the site's. One that cannot be used is told of in a warning, since a job is not to
+/// wait for it: then the next one is taken, or none.
+pub(crate) fn current(session: &Session) -> Option<(Model, Origin)> {
+    if !session.settings.uses_model() {
+        return None;
+    }
+    match own(session) {
+        Ok(Some(found)) => return Some(found),
+        Ok(None) => {}
+        Err(error) => {
+            session
+                .output
+                .warning(&format!("your own performance model is passed over: {}", error.message()));
+        }
+    }
+    match of_site(session) {
+        Ok(found) => found,
+        Err(error) => {
+            session
+                .output
+                .warning(&format!("the site's performance model is passed over: {}", error.message()));
+            None
+        }
+    }
+}
+
+/// The user's own current model; `None` where there is none.
+pub(crate) fn own(session: &Session) -> Result<Option<(Model, Origin)>, Error> {
+    let Some(shelf) = Shelf::open(session)? else { return Ok(None) };
+    let Some(name) = shelf.current()? else { return Ok(None) };
+    let (model, path) = shelf.model(&name)?;
+    Ok(Some((model, Origin { owner: Owner::User, path })))
+}
+
+/// The site's model; `None` where there is none.
+pub(crate) fn of_site(session: &Session) -> Result<Option<(Model, Origin)>, Error> {
+    let path = session.settings.site_model();
+    match read_file(&path) {
+        Ok(model) => Ok(Some((model, Origin { owner: Owner::Site, path }))),
+        Err(error) if error.kind == Kind::Missing => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a model out of any file.
+pub(crate) fn read_file(path: &Path) -> Result<Model, Error> {
+    let unreadable = |error: std::io::Error| {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => Kind::Missing,
+            std::io::ErrorKind::PermissionDenied => Kind::NotPermitted,
+            _ => Kind::TryAgain,
+        };
+        Error::new(kind, format!("cannot read `{}`: {error}", path.display()))
+    };
+    let file = open(path).map_err(unreadable)?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err(Error::new(Kind::Data, format!("`{}` is no file", path.display())));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_MODEL_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() > MAX_MODEL_BYTES {
+        let message =
+            format!("`{}` is larger than {} MiB, which no model is", path.display(), MAX_MODEL_BYTES >> 20);
+        return Err(Error::new(Kind::Data, message));
+    }
+    read(&bytes, path)
+}
+
+/// Reads a model out of the bytes of the file `path`.
+fn read(bytes: &[u8], path: &Path) -> Result<Model, Error> {
+    Model::from_bytes(bytes).map_err(|why| {
+        let (kind, hint) = match why {
+            Unreadable::Newer { .. } => {
+                (Kind::Config, "use the dlrun that wrote it, or fit another with this one: `dlrun model fit`")
+            }
+            _ => (Kind::Data, "`dlrun model fit` makes another"),
+        };
+        Error::new(kind, format!("cannot use the model `{}`: {why}", path.display())).hinted(hint)
+    })
+}
