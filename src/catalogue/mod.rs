@@ -4,6 +4,7 @@
 //! `images.d/*.toml`, whose form docs/catalogue.md tells.
 
 mod choose;
+mod compilers;
 mod cuda;
 mod entry;
 mod judge;
@@ -17,6 +18,7 @@ mod wanted;
 mod write;
 
 pub use choose::{Candidate, Choice, choose};
+pub use compilers::{compiler_by_rule, compilers_of};
 pub use cuda::{least_driver, serves};
 pub use entry::{Accelerator, Check, Entry, FileState, Place};
 pub use name::name_problem;
