@@ -29,8 +29,8 @@ pub struct Choice {
     pub candidates: Vec<Candidate>,
 }
 
-/// Chooses. The result does not depend on the order of `entries`, whose names differ. `score` is the performance model's
-/// word for an image, more is better; what it does not know gives `None`.
+/// Chooses. The result does not depend on the order of `entries`, whose names differ. `score` is what the performance model
+/// makes of an image, more is better; what it does not know gives `None`, and one that it knows goes before.
 #[must_use]
 pub fn choose(entries: &[Entry], wanted: &Wanted, score: &dyn Fn(&Entry) -> Option<f64>) -> Choice {
     let mut judge = Judge::new(wanted);

@@ -89,9 +89,6 @@ impl<'a> Standing<'a> {
     /// What speaks for the image, in the order of the criteria.
     pub(super) fn reasons(&self, entry: &Entry, wanted: &Wanted) -> Vec<String> {
         let mut reasons = Vec::new();
-        if let Some(score) = self.score {
-            reasons.push(format!("the performance model gives it {score}"));
-        }
         reasons.push(match &wanted.version {
             Some(range) => format!("{} {} is in {range}", entry.framework, entry.version),
             None => format!("{} {}", entry.framework, entry.version),

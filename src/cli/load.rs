@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::unistd::{AccessFlags, access};
 
@@ -13,17 +14,21 @@ use super::error::{Error, Kind};
 use super::images::auto_build;
 use super::images::facts as image_facts;
 use super::images::making::{self, Order};
+use super::model;
 use super::schedulers;
-use super::session::Session;
+use super::session::{PATIENCE, Session, within};
 use super::site::{self, Known};
 use super::source::Source;
 use crate::command::find;
 use crate::config::{Rule, Settings, Subject};
 use crate::container::find_runtime;
 use crate::diagnostic::Problem;
-use crate::job::{self, Command, JobSpec, Launcher};
-use crate::plan::{self, ImageFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
+use crate::job::{self, Asked, Command, JobSpec, Launcher, NodeCount, SchedulerKind, Workload};
+use crate::model::Hardware;
+use crate::monitor::{cpus_effective, host_facts};
+use crate::plan::{self, ImageFacts, ModelFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
 use crate::pyenv::{self, EnvFacts};
+use crate::rundir::StateDir;
 
 /// A job file with all that follows from it.
 pub(crate) struct Job {
@@ -77,6 +82,7 @@ impl Job {
         };
         let mut facts = place.facts(session, &spec, file, python.as_ref())?;
         facts.images = images;
+        facts.model = model_facts(session, &spec, &facts);
         if !spec.resources.depends.is_empty() {
             let scheduler = plan::scheduler_of(&spec, &session.settings, &facts);
             let targets = depends::targets(session, &spec, scheduler, !args.no_check)?;
@@ -145,7 +151,10 @@ fn resolved(
     let settings = &session.settings;
     let kind = plan::scheduler_of(spec, settings, &facts);
     let held = against == Against::Site;
-    let mut known = if held || goes_by_queue(spec, settings) { site::known(session, kind) } else { None };
+    let asks = held
+        || goes_by_queue(spec, settings)
+        || (facts.model.is_some() && model_goes_by_site(spec, settings));
+    let mut known = if asks { site::known(session, kind) } else { None };
     facts.site = known.as_ref().map(|known| known.model.clone());
     facts.hold_against_site = held;
     let mut tried = plan::resolve(spec, settings, &facts);
@@ -166,14 +175,65 @@ fn resolved(
     (tried, known)
 }
 
+/// The performance model with what it must know of this moment, where the job has a use for it: the file is not read for
+/// others.
+fn model_facts(session: &Session, spec: &JobSpec, facts: &SiteFacts) -> Option<ModelFacts> {
+    let asks = &spec.resources;
+    let has_use = spec.framework.name.is_some()
+        || spec.workload != Workload::default()
+        || spec.left_to_model.compiler
+        || asks.walltime == Some(Asked::Auto)
+        || asks.memory == Some(Asked::Auto)
+        || is_range(spec);
+    if !has_use {
+        return None;
+    }
+    let (model, origin) = model::current(session)?;
+    // Only runs that explore draw by it.
+    let runs = if spec.left_to_model.explore > 0.0 { recorded_runs(session) } else { 0 };
+    let here = match plan::scheduler_of(spec, &session.settings, facts) {
+        SchedulerKind::Local => Hardware {
+            cpu_model: host_facts(None).cpu_model,
+            threads: cpus_effective(std::process::id()),
+            ..Hardware::default()
+        },
+        _ => Hardware::default(),
+    };
+    Some(ModelFacts { model: Arc::new(model), origin: origin.to_string(), runs, here })
+}
+
+/// Runs in the state directory; 0 where there is none.
+fn recorded_runs(session: &Session) -> u64 {
+    let path = session.settings.state_dir().to_owned();
+    let count = within(PATIENCE, &path.clone(), move || Ok(StateDir::open(&path)?.runs()?.count()));
+    count.map_or(0, |count| count as u64)
+}
+
 /// Says whether the default queue decides what the job becomes: rules and storage may go by it. Then the scheduler is asked
 /// for it in any case, so that `render` and `submit --no-check` make of the job what `submit` does.
 fn goes_by_queue(spec: &JobSpec, settings: &Settings) -> bool {
     let tables = settings.tables();
-    let is_named = spec.resources.queue.is_some() || settings.default_queue().is_some();
+    let is_named = names_queue(spec, settings);
     let by_queue = |rule: &Rule| rule.when.iter().any(|condition| condition.subject == Subject::Queue);
     !is_named
         && (tables.rules.iter().any(by_queue) || tables.storage.iter().any(|place| !place.queues.is_empty()))
+}
+
+fn names_queue(spec: &JobSpec, settings: &Settings) -> bool {
+    spec.resources.queue.is_some() || settings.default_queue().is_some()
+}
+
+/// The same of what the performance model says: it knows the hardware by the queue, and limits of the queue hold for what it
+/// chooses.
+fn model_goes_by_site(spec: &JobSpec, settings: &Settings) -> bool {
+    let asked = &spec.resources;
+    let left = asked.walltime == Some(Asked::Auto) || asked.memory == Some(Asked::Auto) || is_range(spec);
+    left || !names_queue(spec, settings)
+}
+
+fn is_range(spec: &JobSpec) -> bool {
+    let nodes = spec.resources.nodes.as_ref();
+    nodes.is_some_and(|nodes| matches!(nodes.value, NodeCount::Between { .. }))
 }
 
 /// Absolute paths of what a job file names.
@@ -316,6 +376,7 @@ impl Place {
             schedulers: schedulers.found,
             passed_over: schedulers.passed_over,
             site: None,
+            model: None,
             hold_against_site: false,
             targets: BTreeMap::new(),
             image: self.image.clone(),

@@ -22,7 +22,7 @@ pub(super) const SITE_DIR: &str = "/etc/dlrun";
 /// Configuration files beyond this size are refused.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// How long the state directory may take to answer: a dead NFS server must not hold a login shell for ever.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a `qsub` may take to say what it is; it asks nobody for that.
 const QSUB_PATIENCE: Duration = Duration::from_secs(5);

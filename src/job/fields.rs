@@ -61,6 +61,11 @@ impl<'a> Fields<'a> {
         self.table.get(key).is_some_and(|value| value.get_ref().is_array())
     }
 
+    /// Says whether the key holds a table.
+    pub(super) fn is_table(&self, key: &str) -> bool {
+        self.table.get(key).is_some_and(|value| value.get_ref().is_table())
+    }
+
     /// Says whether the key holds text.
     pub(crate) fn is_text(&self, key: &str) -> bool {
         self.table.get(key).is_some_and(|value| value.get_ref().is_str())
@@ -304,15 +309,11 @@ impl<'a> Fields<'a> {
         Some(Located { value: table?, span: value.span() })
     }
 
-    /// The number of nodes may also be a range, which needs the model.
-    pub(super) fn refuse_table(&mut self, key: &'static str, feature: &str) -> bool {
-        let Some(value) = self.table.get(key).filter(|value| value.get_ref().is_table()) else {
-            return false;
-        };
-        self.asked.push(key);
-        let message = format!("`{}{key} = {{ .. }}` is not in this version of dlrun: {feature}", self.prefix);
-        self.problem(Problem::at(value.span(), message));
-        true
+    /// A table within this one, to be read and finished as this one, and where it stands.
+    pub(super) fn nested(&mut self, key: &'static str) -> Option<(Fields<'_>, Range<usize>)> {
+        let table = self.table(key)?;
+        let prefix = format!("{}{key}.", self.prefix);
+        Some((Fields::new(prefix, table.value, &[], &mut *self.problems), table.span))
     }
 
     /// Reports every key that nobody asked for.

@@ -74,7 +74,8 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<
     let resources = resources.map(|table| read_resources(table, &mut nested)).unwrap_or_default();
     let scheduler = scheduler.map(|table| read_scheduler(table, &mut nested)).unwrap_or_default();
     let image = image.map(|table| read_image(table, &mut nested)).unwrap_or_default();
-    let framework = framework.map(|table| read_framework(table, &mut nested)).unwrap_or_default();
+    let (framework, left_to_model) =
+        framework.map(|table| read_framework(table, &mut nested)).unwrap_or_default();
     let storage = storage.and_then(|table| read_storage(table, &mut nested));
     let build = build.and_then(|table| read_build(table, &mut nested));
     let requirements = python.and_then(|table| read_python(table, &mut nested));
@@ -90,6 +91,7 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<
         scheduler,
         image,
         framework,
+        left_to_model,
         storage,
         build,
         requirements,
@@ -309,7 +311,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::job::{MailEvent, Resources};
+    use crate::job::{LeftToModel, MailEvent, NodeCount, Resources};
 
     fn faults(text: &str) -> Vec<String> {
         let problems = parse(text).expect_err("the file is faulty");
@@ -350,14 +352,59 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_later_versions_are_refused_by_name() {
-        for (line, name) in [
-            ("framework.explore = 0.1", "`framework.explore`"),
-            ("resources.nodes = { min = 1, max = 4 }", "`resources.nodes = { .. }`"),
-        ] {
-            let fault = fault_of(line);
-            assert!(fault.contains(name) && fault.contains("not in this version"), "{fault}");
+    fn words_of_later_versions_are_refused_by_name() {
+        let faults = faults("[run]\ncommand = [\"a\"]\nlauncher = \"torchrun\"\n");
+        assert!(faults[0].contains("`run.launcher = \"torchrun\"` is not in this version"), "{faults:?}");
+    }
+
+    #[test]
+    fn what_is_left_to_the_performance_model_is_kept_apart_from_what_is_not_said() {
+        let left = |lines: &str| {
+            let spec = parse(&format!("[run]\ncommand = [\"a\"]\n{lines}")).expect("valid");
+            (spec.left_to_model, spec.framework.compiler)
+        };
+        let nothing = LeftToModel::default();
+        assert_eq!(left(""), (nothing, None));
+        assert_eq!(left("[framework]\nname = \"jax\""), (nothing, None));
+        assert_eq!(left("[framework]\ncompiler = \"xla\""), (nothing, Some("xla".into())));
+        let auto = LeftToModel { compiler: true, explore: 0.0 };
+        assert_eq!(left("[framework]\ncompiler = \"auto\""), (auto, None));
+        for (share, read) in [("0.25", 0.25), ("1", 1.0), ("0", 0.0), ("1e-3", 0.001)] {
+            assert_eq!(
+                left(&format!("[framework]\nexplore = {share}")).0.explore.to_bits(),
+                f64::to_bits(read)
+            );
         }
+    }
+
+    #[test]
+    fn a_range_of_nodes_is_read_with_its_efficiency() {
+        let nodes = |line: &str| {
+            let spec = parse(&format!("[run]\ncommand = [\"a\"]\n[resources]\nnodes = {line}\n"));
+            spec.expect("valid").resources.nodes.expect("it is there").value
+        };
+        assert_eq!(nodes("3"), NodeCount::Exactly(3));
+        assert_eq!(nodes("{ max = 4 }"), NodeCount::Between { min: 1, max: 4, efficiency: 0.5 });
+        let asked = nodes("{ min = 2, max = 8, efficiency = 0.75 }");
+        assert_eq!(asked, NodeCount::Between { min: 2, max: 8, efficiency: 0.75 });
+        for (line, part) in [
+            ("{ min = 4, max = 2 }", "`resources.nodes.max` is 2, fewer than `min`, 4 [the least"),
+            ("{ min = 1 }", "does not say the most nodes [write nodes = {"),
+            (
+                "{ max = 2, efficency = 0.5 }",
+                "unknown key `resources.nodes.efficency` [did you mean `efficiency`?]",
+            ),
+            ("{ max = 2, efficiency = 1.5 }", "`resources.nodes.efficiency` must be from 0 to 1, not 1.5"),
+            ("{ max = 2, efficiency = nan }", "`resources.nodes.efficiency` must be from 0 to 1, not nan"),
+            ("{ max = 2, efficiency = \"x\" }", "`resources.nodes.efficiency` must be a number, not text"),
+            ("{ max = 0 }", "`resources.nodes.max` must be from 1 to 100000, not 0"),
+            ("\"1-4\"", "`resources.nodes` must be a whole number, not text"),
+        ] {
+            let fault = fault_of(&format!("resources.nodes = {line}"));
+            assert!(fault.contains(part), "{fault}\ndoes not hold\n{part}");
+        }
+        let fault = fault_of("framework.explore = -0.5");
+        assert!(fault.contains("`framework.explore` must be from 0 to 1, not -0.5"), "{fault}");
     }
 
     #[test]

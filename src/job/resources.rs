@@ -15,17 +15,18 @@ use super::spec::{Asked, Located, NodeCount, Resources};
 use crate::diagnostic::Problem;
 use crate::units::{Bytes, Walltime};
 
-const MODEL: &str = "it comes with the performance model";
 const NONE_LATER: LaterKeys = &[];
 
 /// More nodes than any machine of this decade has; a larger number is a typing error.
 const MAX_NODES: u32 = 100_000;
 
+/// The parallel efficiency that more nodes must keep where the job file does not say: half of what they cost is used.
+const EFFICIENCY: f64 = 0.5;
+
 pub(super) fn read_resources(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Resources {
     let mut fields = Fields::new("resources.", table, NONE_LATER, problems);
-    let nodes = if fields.refuse_table("nodes", MODEL) { None } else { fields.count("nodes", MAX_NODES) };
     let resources = Resources {
-        nodes: nodes.map(|nodes| Located { value: NodeCount(nodes.value), span: nodes.span }),
+        nodes: read_nodes(&mut fields),
         tasks_per_node: fields.count("tasks_per_node", 4096).map(|count| count.value),
         cpus_per_task: fields.count("cpus_per_task", 65_536).map(|count| count.value),
         gpus_per_node: read_gpus(&mut fields),
@@ -86,6 +87,30 @@ pub const RESOURCE_KEYS: [&str; 20] = [
     "mail",
     "licenses",
 ];
+
+/// `2`, or `{ min = 1, max = 4, efficiency = 0.5 }`.
+fn read_nodes(fields: &mut Fields<'_>) -> Option<Located<NodeCount>> {
+    if !fields.is_table("nodes") {
+        let nodes = fields.count("nodes", MAX_NODES)?;
+        return Some(Located { value: NodeCount::Exactly(nodes.value), span: nodes.span });
+    }
+    let (mut range, span) = fields.nested("nodes")?;
+    let min = range.count("min", MAX_NODES);
+    let max = range.count("max", MAX_NODES);
+    let efficiency = range.decimal("efficiency", 0.0..=1.0).map_or(EFFICIENCY, |share| share.value);
+    if max.is_none() && !range.holds("max") {
+        let problem = Problem::at(span.clone(), "`resources.nodes` does not say the most nodes");
+        range.problem(problem.hinted("write nodes = { min = 1, max = 4 }"));
+    }
+    let min = min.map_or(1, |min| min.value);
+    if let Some(max) = max.as_ref().filter(|max| max.value < min) {
+        let message = format!("`resources.nodes.max` is {}, fewer than `min`, {min}", max.value);
+        range.problem(Problem::at(max.span.clone(), message).hinted("the least number of nodes is `min`"));
+    }
+    range.finish();
+    let max = max?.value;
+    Some(Located { value: NodeCount::Between { min, max, efficiency }, span })
+}
 
 fn auto_or<T, E>(read: impl Fn(&str) -> Result<T, E>) -> impl Fn(&str) -> Result<Asked<T>, E> {
     move |text| if text == "auto" { Ok(Asked::Auto) } else { read(text).map(Asked::Value) }

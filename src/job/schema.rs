@@ -105,6 +105,10 @@ fn number(about: &str, last: u64) -> Value {
     json!({ "type": "integer", "description": about, "minimum": 1, "maximum": last })
 }
 
+fn share(about: &str) -> Value {
+    json!({ "type": "number", "description": about, "minimum": 0, "maximum": 1 })
+}
+
 fn flag(about: &str, default: bool) -> Value {
     json!({ "type": "boolean", "description": about, "default": default })
 }
@@ -212,7 +216,7 @@ fn resources() -> Keys {
     let condition =
         json!({ "type": "string", "pattern": format!("^({kinds}):[^\\x00-\\x20:;,$'\"`\\\\]+$") });
     vec![
-        ("nodes", with_default(number("Nodes.", 100_000), 1)),
+        ("nodes", nodes()),
         ("tasks_per_node", with_default(number("Tasks on each node; MPI ranks.", 4096), 1)),
         ("cpus_per_task", number("CPUs of each task.", 65_536)),
         ("gpus_per_node", gpus),
@@ -233,6 +237,25 @@ fn resources() -> Keys {
         ("mail", mail()),
         ("licenses", licenses()),
     ]
+}
+
+fn nodes() -> Value {
+    let bound = |about: &str| number(about, 100_000);
+    json!({
+        "description": "Nodes; or a range of which the performance model chooses.", "default": 1,
+        "examples": [1, { "min": 1, "max": 4 }],
+        "anyOf": [
+            { "type": "integer", "minimum": 1, "maximum": 100_000 },
+            {
+                "type": "object", "additionalProperties": false, "required": ["max"],
+                "properties": {
+                    "min": with_default(bound("At least so many, and so many without a model."), 1),
+                    "max": bound("At most so many."),
+                    "efficiency": with_default(share("Least parallel efficiency against `min` nodes."), 0.5),
+                },
+            },
+        ],
+    })
 }
 
 fn begin() -> Value {
@@ -342,6 +365,13 @@ fn framework() -> Keys {
             with_default(words("Where the image got it from.", &["hub", "pip", "source", "any"]), "any"),
         ),
         ("compiler", pattern("Graph compiler, such as `xla`, `inductor`, `glow`; `none`; or `auto`.", word)),
+        (
+            "explore",
+            with_default(
+                share("Share of the runs that try what the performance model does not know yet."),
+                0,
+            ),
+        ),
     ]
 }
 

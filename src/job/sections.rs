@@ -5,14 +5,12 @@ use std::path::PathBuf;
 
 use toml::de::DeTable;
 
-use super::fields::{Fields, LaterKeys};
+use super::fields::Fields;
 use super::file::path;
-use super::spec::{Build, Framework, Located, Provenance, StorageClass, TimingPattern, Workload};
+use super::spec::{
+    Build, Framework, LeftToModel, Located, Provenance, StorageClass, TimingPattern, Workload,
+};
 use crate::diagnostic::Problem;
-
-const MODEL: &str = "it comes with the performance model";
-
-const LATER_FRAMEWORK: LaterKeys = &[("explore", MODEL)];
 
 /// Names that stand in conditions of rules, in records and in the catalogue.
 pub(crate) fn word(text: &str) -> Result<String, String> {
@@ -23,8 +21,8 @@ pub(crate) fn word(text: &str) -> Result<String, String> {
     Ok(text.to_ascii_lowercase())
 }
 
-pub(super) fn read_framework(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Framework {
-    let mut fields = Fields::new("framework.", table, LATER_FRAMEWORK, problems);
+pub(super) fn read_framework(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> (Framework, LeftToModel) {
+    let mut fields = Fields::new("framework.", table, &[], problems);
     let name = fields.parsed("name", word).map(|name| name.value);
     let version = fields.parsed("version", |text| {
         let allowed = |c: char| c.is_ascii_alphanumeric() || ".<>=!~*,+- ".contains(c);
@@ -39,9 +37,12 @@ pub(super) fn read_framework(table: &DeTable<'_>, problems: &mut Vec<Problem>) -
     let words = Provenance::WORDS.map(|(word, provenance)| (word, Some(provenance)));
     let words = [&words[..], &[("any", None)]].concat();
     let provenance = fields.word("provenance", &words, &[]).and_then(|provenance| provenance.value);
+    let explore = fields.decimal("explore", 0.0..=1.0).map_or(0.0, |share| share.value);
     fields.finish();
     let version = version.map(|version| version.value);
-    Framework { name, version, compiler: compiler.filter(|compiler| compiler != "auto"), provenance }
+    let left = LeftToModel { compiler: compiler.as_deref() == Some("auto"), explore };
+    let compiler = compiler.filter(|_| !left.compiler);
+    (Framework { name, version, compiler, provenance }, left)
 }
 
 pub(super) fn read_storage(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<StorageClass> {

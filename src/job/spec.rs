@@ -92,12 +92,31 @@ pub enum Inherit {
 }
 
 /// A number of nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct NodeCount(
-    /// At least 1.
-    pub u32,
-);
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NodeCount {
+    /// So many, at least 1.
+    Exactly(u32),
+    /// The performance model chooses.
+    Between {
+        /// At least so many, and so many without a model; at least 1.
+        min: u32,
+        /// At most so many, not fewer than `min`.
+        max: u32,
+        /// The least parallel efficiency against `min` nodes that a choice must have, 0 to 1.
+        efficiency: f64,
+    },
+}
+
+impl NodeCount {
+    /// The fewest and the most.
+    #[must_use]
+    pub fn bounds(self) -> (u32, u32) {
+        match self {
+            Self::Exactly(nodes) => (nodes, nodes),
+            Self::Between { min, max, .. } => (min, max),
+        }
+    }
+}
 
 /// `[run]`: what runs, where and with which environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +140,7 @@ pub struct Run {
 }
 
 /// `[resources]`: every line may be left out, then the site's default holds.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Resources {
     /// Nodes; default 1.
     pub nodes: Option<Located<NodeCount>>,
@@ -242,6 +261,15 @@ pub struct Framework {
     pub provenance: Option<Provenance>,
 }
 
+/// What `[framework]` leaves to the performance model.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LeftToModel {
+    /// `compiler = "auto"`.
+    pub compiler: bool,
+    /// Share of the runs that try what is not yet known, 0 to 1.
+    pub explore: f64,
+}
+
 /// Where an image got its framework from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -356,7 +384,7 @@ impl TimingPattern {
 }
 
 /// A whole job file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct JobSpec {
     /// Name of the job; default: the file's stem.
     pub name: Option<String>,
@@ -370,6 +398,8 @@ pub struct JobSpec {
     pub image: Image,
     /// What the training is written with.
     pub framework: Framework,
+    /// What of it is left to the performance model.
+    pub left_to_model: LeftToModel,
     /// The class of storage that is preferred.
     pub storage: Option<StorageClass>,
     /// What is built before the run.

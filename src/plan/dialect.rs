@@ -154,7 +154,7 @@ impl Resolver<'_> {
     fn pbs_nodelist(&mut self, shown: &str) {
         let Some(list) = &self.spec.resources.nodelist else { return };
         let names: Vec<&str> = list.split([',', '+']).collect();
-        let nodes = self.spec.resources.nodes.as_ref().map_or(1, |nodes| nodes.value.0);
+        let nodes = self.spec.resources.nodes.as_ref().map_or(1, |nodes| nodes.value.bounds().1);
         let is_name = |name: &&str| {
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
         };
@@ -312,6 +312,7 @@ mod tests {
             python: None,
             cpus: Some(2),
             mpirun: None,
+            model: None,
             dlrun: "/usr/bin/dlrun".into(),
         }
     }

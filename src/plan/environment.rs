@@ -1,23 +1,36 @@
 //! What the command runs in: a container, a Python environment, or the host.
 
+use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
 use crate::flags::Container;
-use crate::job::SchedulerKind;
+use crate::job::Framework;
 
 impl Resolver<'_> {
     /// Container, else `[python]`, else the host.
-    pub(super) fn environment(
-        &mut self,
-        scheduler: SchedulerKind,
-        queue: Option<&str>,
-    ) -> (Option<Container>, Option<String>) {
-        match self.image(scheduler, queue) {
+    pub(super) fn environment(&mut self, prospect: &mut Prospect) -> (Option<Container>, Option<String>) {
+        match self.image(prospect) {
             Ok(image) => (Some(image), None),
             Err(why) => {
+                // Of an image that cannot be had nothing is forecast.
+                if prospect.chosen().is_some_and(|chosen| chosen.image.is_some()) {
+                    prospect.forget_image();
+                }
                 let python = self.python_or_host(&why);
                 self.reject_candidates();
                 (None, python)
             }
+        }
+    }
+
+    /// What the training is really written with, as far as it is known: records teach the performance model by it.
+    pub(super) fn framework(&self, prospect: &Prospect) -> Framework {
+        let asked = &self.spec.framework;
+        let Some(chosen) = prospect.chosen() else { return asked.clone() };
+        Framework {
+            name: asked.name.clone(),
+            version: chosen.version.clone().or(asked.version.clone()),
+            compiler: chosen.compiler.clone(),
+            provenance: chosen.provenance,
         }
     }
 

@@ -1,11 +1,14 @@
 //! What a plan must know of the site, gathered by the caller: resolution itself looks at nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::Rejected;
 use crate::catalogue::{Accelerator, Entry};
 use crate::job::{JobId, JobState, SchedulerKind};
+use crate::model::{Hardware, Model};
 use crate::site::SiteModel;
 
 /// A scheduler whose commands are found.
@@ -85,8 +88,35 @@ pub struct Here {
     pub accelerator: Accelerator,
 }
 
+/// The performance model that is at hand.
+#[derive(Clone)]
+pub struct ModelFacts {
+    /// The model.
+    pub model: Arc<Model>,
+    /// Whose it is, for people.
+    pub origin: String,
+    /// How many runs are recorded by now: runs that explore draw anew with each.
+    pub runs: u64,
+    /// This machine, where local jobs run.
+    pub here: Hardware,
+}
+
+impl fmt::Debug for ModelFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "model {} ({})", self.model.head().name, self.origin)
+    }
+}
+
+/// Models of one name say the same.
+impl PartialEq for ModelFacts {
+    fn eq(&self, other: &Self) -> bool {
+        let told = |facts: &Self| (facts.model.head().name.clone(), facts.origin.clone(), facts.runs);
+        told(self) == told(other) && self.here == other.here
+    }
+}
+
 /// Facts of the site and of the files around the job file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SiteFacts {
     /// The job file, absolute.
     pub job_file: PathBuf,
@@ -104,6 +134,8 @@ pub struct SiteFacts {
     pub site: Option<SiteModel>,
     /// Whether the job is held against it; else it only tells the queue of jobs that name none.
     pub hold_against_site: bool,
+    /// The performance model, where there is one and the job has a use for it.
+    pub model: Option<ModelFacts>,
     /// What `resources.depends` names, by its text.
     pub targets: BTreeMap<String, TargetFacts>,
     /// The image file, absolute.

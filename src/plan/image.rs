@@ -1,7 +1,9 @@
 //! The image: the one that the job file names, else the catalogue's best.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
 use crate::catalogue::{
     Accelerator, Candidate, Choice, Device, Entry, Place, Processor, Wanted, choose, fetched,
@@ -10,6 +12,7 @@ use crate::config::{GpuTable, VersionRange};
 use crate::diagnostic::Problem;
 use crate::flags::{self, Container};
 use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, SchedulerKind};
+use crate::units::display_seconds;
 
 /// More images are not named in a decision: it travels in the script.
 const MAX_NAMED: usize = 20;
@@ -36,6 +39,15 @@ pub struct ImageCandidate {
     pub beaten: Option<String>,
 }
 
+/// The images of the catalogue as they fit a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fitting {
+    /// What they were held against.
+    pub(super) wanted: Wanted,
+    /// Which fit, in their order, and which do not.
+    pub(super) choice: Choice,
+}
+
 /// No image fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoImage {
@@ -47,11 +59,7 @@ pub struct NoImage {
 
 impl Resolver<'_> {
     /// The container; `Err` with why there is none.
-    pub(super) fn image(
-        &mut self,
-        scheduler: SchedulerKind,
-        queue: Option<&str>,
-    ) -> Result<Container, String> {
+    pub(super) fn image(&mut self, prospect: &Prospect) -> Result<Container, String> {
         let image = &self.spec.image;
         if image.none {
             return Err("the job file says `[image] none = true`".to_owned());
@@ -59,7 +67,11 @@ impl Resolver<'_> {
         if image.path.is_some() || image.uri.is_some() {
             return self.named_image().ok_or_else(String::new);
         }
-        let found = self.best_of_catalogue(scheduler, queue);
+        let found = match &prospect.fitting {
+            Some(Ok(fitting)) => self.best_of_catalogue(fitting, prospect),
+            Some(Err(why)) => Err(why.clone()),
+            None => Err("the job names no image".to_owned()),
+        };
         if let Err(why) = &found {
             self.missing_image(why);
         }
@@ -115,28 +127,61 @@ impl Resolver<'_> {
         })
     }
 
-    fn best_of_catalogue(
-        &mut self,
+    /// The images of the catalogue, held against the job and in the order of the rules; `None`: the job takes none of them.
+    pub(super) fn fitting(
+        &self,
         scheduler: SchedulerKind,
         queue: Option<&str>,
-    ) -> Result<Container, String> {
-        let Some(framework) = self.spec.framework.name.clone() else {
-            return Err("the job names no image".to_owned());
-        };
-        let facts = self.facts;
-        let builds = self.spec.image.build == BuildMode::Auto;
-        if facts.images.entries.is_empty() && !builds {
-            return Err(format!("the job names no image, and the catalogue knows none of {framework}"));
+    ) -> Option<Result<Fitting, String>> {
+        let image = &self.spec.image;
+        if image.none || image.path.is_some() || image.uri.is_some() {
+            return None;
         }
-        let wanted = self.wanted(framework, scheduler, queue)?;
-        // The model's word joins here.
-        let choice = choose(&facts.images.entries, &wanted, &|_| None);
-        self.candidates = candidates(&facts.images.entries, &choice);
+        let framework = self.spec.framework.name.clone()?;
+        let entries = &self.facts.images.entries;
+        if entries.is_empty() && image.build != BuildMode::Auto {
+            return Some(Err(format!("the job names no image, and the catalogue knows none of {framework}")));
+        }
+        Some(self.wanted(framework, scheduler, queue).map(|wanted| {
+            let choice = choose(entries, &wanted, &|_| None);
+            Fitting { wanted, choice }
+        }))
+    }
+
+    /// The description of the image file that the job names.
+    pub(super) fn described(&self) -> Option<&Entry> {
+        let path = self.spec.image.path.as_ref().and(self.facts.image.as_deref())?;
+        self.facts.images.entries.iter().find(|entry| entry.place == Place::Path(path.to_owned()))
+    }
+
+    /// What an image is known by in records: its digest, else where it comes from.
+    pub(super) fn identity(&self, entry: &Entry) -> String {
+        digest_of(entry).unwrap_or_else(|| match &entry.place {
+            Place::Path(path) => text(path),
+            Place::Uri(uri) => self.source_of_uri(uri).map_or_else(|_| uri.clone(), |(source, _)| source),
+        })
+    }
+
+    /// The same of an image that is not the catalogue's choice; `None`: there is none.
+    pub(super) fn named_identity(&self, described: Option<&Entry>) -> Option<String> {
+        let image = &self.spec.image;
+        let named = image.path.as_ref().and(self.facts.image.as_deref()).map(text);
+        let of_uri = |uri: &Located<String>| {
+            self.source_of_uri(&uri.value).map_or_else(|_| uri.value.clone(), |(source, _)| source)
+        };
+        let built = || self.facts.images.built.as_ref().map(|(_, path)| text(path));
+        described.and_then(digest_of).or(named).or_else(|| image.uri.as_ref().map(of_uri)).or_else(built)
+    }
+
+    fn best_of_catalogue(&mut self, fitting: &Fitting, prospect: &Prospect) -> Result<Container, String> {
+        let facts = self.facts;
+        let Fitting { wanted, choice } = fitting;
+        self.candidates = candidates(&facts.images.entries, choice, prospect);
         let winner = choice.winner.map(|winner| &facts.images.entries[winner]);
         let Some(entry) = winner else {
-            let why = none_fits(&choice, &wanted);
-            if builds {
-                return self.image_to_build(NoImage { wanted, why });
+            let why = none_fits(choice, wanted);
+            if self.spec.image.build == BuildMode::Auto {
+                return self.image_to_build(NoImage { wanted: wanted.clone(), why });
             }
             return Err(why);
         };
@@ -148,12 +193,14 @@ impl Resolver<'_> {
             },
         };
         let first = &choice.candidates[0];
-        let whys = [
-            &[format!("`{}` of the catalogue ({})", entry.name, entry.origin)][..],
-            &first.reasons,
-            &replaced,
-        ]
-        .concat();
+        let fits = choice.candidates.iter().filter(|candidate| candidate.rejected.is_empty()).count();
+        let by = match prospect.reason(|other| other.image.as_ref() != Some(&entry.name)) {
+            Some(reason) => Some(format!("by the performance model: {reason}")),
+            None => (fits > 1).then(|| "by rules, for there is no performance model".to_owned()),
+        };
+        let mut whys = vec![format!("`{}` of the catalogue ({})", entry.name, entry.origin)];
+        whys.extend(by);
+        whys.extend(first.reasons.iter().chain(&replaced).cloned());
         self.decide("environment", format!("container {source}"), whys.join("; "));
         self.reject_candidates();
         if facts.python.is_some() {
@@ -280,7 +327,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn device(&self, is_local: bool, queue: Option<&str>) -> Device {
+    pub(super) fn device(&self, is_local: bool, queue: Option<&str>) -> Device {
         let Some(asked) = self.spec.resources.gpus_per_node.as_deref() else { return Device::Cpu };
         let kind = asked.rsplit_once(':').map(|(kind, _)| kind);
         let tables = self.settings.tables();
@@ -328,14 +375,12 @@ impl Resolver<'_> {
             Fakeroot::Yes => true,
             Fakeroot::No => false,
         };
-        let digest =
-            entry.and_then(|entry| entry.digest.clone().or_else(|| entry.check.as_ref()?.digest.clone()));
         Container {
             source,
             nv,
             rocm,
             name: entry.map(|entry| entry.name.clone()),
-            digest,
+            digest: entry.and_then(digest_of),
             gpu: image.gpu,
             gpus_asked,
             require_gpu: image.require_gpu,
@@ -403,7 +448,21 @@ fn oldest_driver(kinds: &[&GpuTable]) -> Option<(String, String)> {
     oldest.map(|(driver, says)| (driver.to_owned(), says))
 }
 
-fn candidates(entries: &[Entry], choice: &Choice) -> Vec<ImageCandidate> {
+fn digest_of(entry: &Entry) -> Option<String> {
+    entry.digest.clone().or_else(|| entry.check.as_ref()?.digest.clone())
+}
+
+fn candidates(entries: &[Entry], choice: &Choice, prospect: &Prospect) -> Vec<ImageCandidate> {
+    let mut seconds: BTreeMap<&str, f64> = BTreeMap::new();
+    for way in &prospect.candidates {
+        if let (Some(image), Some(forecast)) = (&way.image, &way.forecast) {
+            seconds.entry(image).or_insert(forecast.epoch_seconds.mean);
+        }
+    }
+    let forecast = |name: &str| {
+        let seconds = seconds.get(name).map(|seconds| format!(", {} an epoch", display_seconds(*seconds)));
+        seconds.unwrap_or_default()
+    };
     let winner = choice.winner.map(|at| entries[at].name.as_str()).unwrap_or_default();
     let told = |candidate: &Candidate| {
         let entry = &entries[candidate.index];
@@ -415,7 +474,9 @@ fn candidates(entries: &[Entry], choice: &Choice) -> Vec<ImageCandidate> {
             rejected: candidate.rejected.clone(),
             reasons: candidate.reasons.clone(),
             unknown: candidate.unknown.clone(),
-            beaten: candidate.beaten.map(|decided| format!("`{winner}` goes before it: {decided}")),
+            beaten: candidate
+                .beaten
+                .map(|decided| format!("`{winner}` goes before it: {decided}{}", forecast(&entry.name))),
         }
     };
     choice.candidates.iter().map(told).collect()

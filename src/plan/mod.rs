@@ -3,25 +3,34 @@
 //! [`resolve`] is a pure function of job file, settings and site facts. A [`Plan`] holds everything that the script and
 //! the node need, so it can wait in a queue for weeks.
 
+mod auto;
 mod build;
+mod candidate;
+mod compiler;
 mod dialect;
 mod environment;
+mod explore;
 mod facts;
 mod fit;
 mod house;
 mod image;
 mod pass_through;
 mod pass_through_pbs;
+mod prospect;
 mod resolve;
 mod resources;
 mod rules;
 mod said_twice;
 mod shown;
+mod situation;
 mod storage;
 mod variables;
 
 pub use build::Source;
-pub use facts::{Here, ImageFacts, PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts, TargetFacts};
+pub use candidate::Candidate;
+pub use facts::{
+    Here, ImageFacts, ModelFacts, PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts, TargetFacts,
+};
 pub use image::{ImageCandidate, NoImage};
 pub use resolve::{asked_scheduler, resolve, scheduler_of};
 pub use shown::describe;
@@ -183,7 +192,7 @@ pub struct Plan {
     /// The container; `None`: the command runs without one.
     #[serde(default)]
     pub image: Option<Container>,
-    /// What the training is written with.
+    /// What the training is written with: what was chosen, where something was left to choose, else as the job file has it.
     #[serde(default)]
     pub framework: Framework,
     /// The storage that was chosen.
@@ -243,6 +252,10 @@ pub struct Plan {
     /// decision that travels names some.
     #[serde(skip)]
     pub candidates: Vec<ImageCandidate>,
+    /// The ways in which the job could run, the one that is taken first, then the best of the others. It does not travel: the
+    /// decisions name some.
+    #[serde(skip)]
+    pub ways: Vec<Candidate>,
     /// `image.build` is `auto` and no image fits: what has to be built, before the job may be handed over.
     #[serde(skip)]
     pub no_image: Option<NoImage>,

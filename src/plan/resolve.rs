@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::facts::SiteFacts;
 use super::{
-    Decision, ImageCandidate, NoImage, Plan, PlannedResources, Rejected, pass_through, pass_through_pbs,
-    said_twice,
+    Decision, ImageCandidate, NoImage, Plan, PlannedResources, Rejected, compiler, pass_through,
+    pass_through_pbs, said_twice,
 };
 use crate::config::{Origin, Settings};
 use crate::diagnostic::Problem;
@@ -26,17 +26,24 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let scheduler = resolver.scheduler();
     let command = resolver.command();
     let before_environment = resolver.decisions.len();
-    let nodes = spec.resources.nodes.as_ref().map_or(1, |nodes| nodes.value.0);
-    let launcher = resolver.launcher(nodes);
-    let resources = resolver.resources(nodes, scheduler);
+    let (fewest, most) = spec.resources.nodes.as_ref().map_or((1, 1), |nodes| nodes.value.bounds());
+    let most = if scheduler == SchedulerKind::Local { fewest } else { most };
+    let launcher = resolver.launcher(most);
+    let mut resources = resolver.resources(fewest, scheduler);
     resolver.dialect(scheduler, &name, launcher);
     let queue = resolver.final_queue(&resources, scheduler);
+    let mut prospect = resolver.prospect(scheduler, queue.as_deref(), &resources);
+    resolver.settle(&mut resources, &prospect, scheduler, queue.as_deref());
+    resolver.house(&resources, scheduler == SchedulerKind::Local);
     let behind = resolver.decisions.len();
-    let (mut image, python_env) = resolver.environment(scheduler, queue.as_deref());
+    let (mut image, python_env) = resolver.environment(&mut prospect);
+    let framework = resolver.framework(&prospect);
+    resolver.told(&prospect);
     // It is told where it was asked for, though it goes by the queue.
     resolver.decisions[before_environment..].rotate_left(behind - before_environment);
     let storage = resolver.storage(queue.as_deref());
-    let attached = resolver.rules(scheduler, queue.as_deref(), storage.as_ref());
+    let mut attached = resolver.rules(scheduler, queue.as_deref(), storage.as_ref());
+    compiler::add_variables(&mut attached.env, &framework, resources.gpus_per_node.is_some());
     if let Some(image) = &mut image {
         image.variables = attached.env.iter().map(|variable| variable.name.clone()).collect();
         resolver.flags(image);
@@ -62,7 +69,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         launcher,
         inherit: spec.run.inherit.clone(),
         image,
-        framework: spec.framework.clone(),
+        framework,
         storage,
         build,
         prologue: attached.prologue,
@@ -71,7 +78,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         directives: attached.directives,
         arguments: attached.arguments,
         workload: spec.workload.clone(),
-        forecast: None,
+        forecast: prospect.forecast().cloned(),
         timing: spec.timing.as_ref().map(|timing| timing.value.clone()),
         interval_ms: millis(settings.monitor_interval()),
         process_interval_ms: millis(settings.process_interval()),
@@ -85,6 +92,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         warnings,
         notes,
         candidates,
+        ways: prospect.candidates,
         no_image,
     };
     check_size(&plan, problems)
@@ -149,7 +157,7 @@ pub(super) struct Resolver<'a> {
 pub(super) const JOB_FILE: &str = "the job file says so";
 
 impl<'a> Resolver<'a> {
-    fn new(spec: &'a JobSpec, settings: &'a Settings, facts: &'a SiteFacts) -> Self {
+    pub(super) fn new(spec: &'a JobSpec, settings: &'a Settings, facts: &'a SiteFacts) -> Self {
         let (decisions, warnings, notes, problems) = (vec![], vec![], vec![], vec![]);
         let (candidates, no_image) = (vec![], None);
         Self { spec, settings, facts, decisions, warnings, notes, problems, candidates, no_image }
@@ -163,6 +171,13 @@ impl<'a> Resolver<'a> {
     pub(super) fn decide(&mut self, what: &str, value: impl Into<String>, why: impl Into<String>) {
         let (value, why) = (value.into(), why.into());
         self.decisions.push(Decision { what: what.to_owned(), value, why, rejected: vec![] });
+    }
+
+    /// Replaces a decision that had to wait for others, where it stands.
+    pub(super) fn redecide(&mut self, what: &str, value: String, why: String, rejected: Vec<Rejected>) {
+        if let Some(decision) = self.decisions.iter_mut().find(|decision| decision.what == what) {
+            *decision = Decision { what: what.to_owned(), value, why, rejected };
+        }
     }
 
     pub(super) fn reject(&mut self, value: &str, why: impl Into<String>) {
@@ -349,6 +364,7 @@ mod tests {
             python: None,
             cpus: Some(2),
             mpirun: None,
+            model: None,
             dlrun: "/usr/bin/dlrun".into(),
         }
     }

@@ -9,7 +9,7 @@ impl Resolver<'_> {
     pub(super) fn resources(&mut self, nodes: u32, scheduler: SchedulerKind) -> PlannedResources {
         let asked = &self.spec.resources;
         let local = scheduler == SchedulerKind::Local;
-        self.nodes(nodes, local);
+        self.nodes(local);
         let gpus = self.gpus(local);
         let cpus = self.cpus(&gpus, local);
         let memory = self.auto_or_left_out("memory", asked.memory.as_ref(), local);
@@ -28,7 +28,7 @@ impl Resolver<'_> {
         if local {
             self.name_what_local_lacks();
         }
-        let resources = PlannedResources {
+        PlannedResources {
             nodes,
             tasks_per_node: asked.tasks_per_node.unwrap_or(1),
             cpus_per_task: cpus,
@@ -49,9 +49,7 @@ impl Resolver<'_> {
             begin: asked.begin,
             mail: asked.mail.clone(),
             licenses: asked.licenses.clone(),
-        };
-        self.house(&resources, local);
-        resources
+        }
     }
 
     /// The jobs that the dependencies mean. One that is met already needs no scheduler; one that cannot be met is an error.
@@ -78,18 +76,21 @@ impl Resolver<'_> {
         planned
     }
 
-    fn nodes(&mut self, nodes: u32, local: bool) {
-        let why = if self.spec.resources.nodes.is_some() { JOB_FILE } else { "the default" };
-        self.decide("nodes", nodes.to_string(), why);
-        if let Some(asked) = self.spec.resources.nodes.as_ref().filter(|_| local && nodes > 1) {
-            let NodeCount(count) = asked.value;
-            self.problems.push(
-                Problem::at(
-                    asked.span.clone(),
-                    format!("`resources.nodes = {count}`, but a local job has one node"),
-                )
-                .hinted("submit to a cluster, or write `nodes = 1`"),
-            );
+    fn nodes(&mut self, local: bool) {
+        let Some(asked) = &self.spec.resources.nodes else {
+            self.decide("nodes", "1", "the default");
+            return;
+        };
+        // Which of a range it is follows from the candidates.
+        let (shown, fewest) = match asked.value {
+            NodeCount::Exactly(nodes) => (nodes.to_string(), nodes),
+            NodeCount::Between { min, max, .. } => (format!("{{ min = {min}, max = {max} }}"), min),
+        };
+        self.decide("nodes", shown.clone(), JOB_FILE);
+        if local && fewest > 1 {
+            let message = format!("`resources.nodes = {shown}`, but a local job has one node");
+            let problem = Problem::at(asked.span.clone(), message);
+            self.problems.push(problem.hinted("submit to a cluster, or write `nodes = 1`"));
         }
     }
 
@@ -117,9 +118,9 @@ impl Resolver<'_> {
                 self.decide(what, value.to_string(), why);
                 Some(*value)
             }
+            // What it is follows from the candidates.
             Some(Asked::Auto) => {
-                let why = "`auto` needs a performance model, and there is none yet; the site's default holds";
-                self.decide(what, "left out", why);
+                self.decide(what, "auto", JOB_FILE);
                 None
             }
             None => {

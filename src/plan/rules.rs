@@ -324,6 +324,7 @@ mod tests {
             python: None,
             cpus: None,
             mpirun: None,
+            model: None,
             passed_over: Vec::new(),
             dlrun: "/usr/bin/dlrun".into(),
         }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Plan;
+use super::candidate::table;
 
 /// Every choice with its reason, one paragraph each, then notes and warnings.
 #[must_use]
@@ -21,6 +22,7 @@ pub fn describe(plan: &Plan) -> String {
             let _ = writeln!(shown, "  {:width$}    not {}: {}", "", rejected.value, rejected.why);
         }
     }
+    shown.push_str(&table(&plan.ways));
     let _ = writeln!(shown, "  {:width$}  {}", "workdir", plan.workdir);
     for variable in &plan.env {
         let _ = writeln!(shown, "  {:width$}  {}={:?}", "env", variable.name, variable.value);

@@ -19,7 +19,7 @@ fn fits(schema: &Value, value: &Value) -> bool {
 fn holds(word: &str, rule: &Value, rules: &serde_json::Map<String, Value>, value: &Value) -> bool {
     let all = || rule.as_array().expect("a list");
     let bound = || rule.as_u64().expect("a number");
-    let (text, number) = (value.as_str(), value.as_u64());
+    let (text, number) = (value.as_str(), value.as_f64());
     let (list, object) = (value.as_array(), value.as_object());
     match word {
         "$schema" | "title" | "description" | "default" | "examples" => true,
@@ -28,6 +28,7 @@ fn holds(word: &str, rule: &Value, rules: &serde_json::Map<String, Value>, value
             "array" => list.is_some(),
             "string" => text.is_some(),
             "integer" => value.is_i64() || value.is_u64(),
+            "number" => value.is_number(),
             "boolean" => value.is_boolean(),
             other => panic!("type {other}"),
         },
@@ -38,8 +39,12 @@ fn holds(word: &str, rule: &Value, rules: &serde_json::Map<String, Value>, value
         }
         "minLength" => text.is_none_or(|text| text.chars().count() as u64 >= bound()),
         "maxLength" => text.is_none_or(|text| text.chars().count() as u64 <= bound()),
-        "minimum" => !value.is_number() || number.is_some_and(|number| number >= bound()),
-        "maximum" => number.is_none_or(|number| number <= bound()),
+        "minimum" => number.is_none_or(|number| number >= bound() as f64),
+        // Beyond 2^53 whole numbers are exact only as such.
+        "maximum" => match value.as_u64() {
+            Some(number) => number <= bound(),
+            None => number.is_none_or(|number| number <= bound() as f64),
+        },
         "minItems" => list.is_none_or(|list| list.len() as u64 >= bound()),
         "items" => list.is_none_or(|list| list.iter().all(|item| fits(rule, item))),
         "prefixItems" => list.is_none_or(|list| all().iter().zip(list).all(|(rule, item)| fits(rule, item))),
@@ -79,8 +84,11 @@ fn judge(text: &str) -> (bool, bool) {
 
 /// Keys and tables that the reader knows: it lists them where a key is unknown.
 fn keys_of_the_reader(table: &str) -> BTreeSet<String> {
+    keys_of_the_reader_at(&if table.is_empty() { String::new() } else { format!("[{table}]\n") })
+}
+
+fn keys_of_the_reader_at(head: &str) -> BTreeSet<String> {
     let unknown = "an_unknown_key_that_is_like_none_of_them";
-    let head = if table.is_empty() { String::new() } else { format!("[{table}]\n") };
     let problems = parse(&format!("{head}{unknown} = 1\n")).expect_err("it is unknown");
     let problem = problems.iter().find(|problem| problem.message.contains(unknown)).expect("it is told");
     let known = problem.hint.as_deref().and_then(|hint| hint.strip_prefix("known here: ")).expect("a list");
@@ -103,6 +111,10 @@ fn the_keys_of_the_schema_are_those_of_the_reader() {
         }
     }
     assert_eq!(seen, 10);
+    assert_eq!(
+        names(&schema["properties"]["resources"]["properties"]["nodes"]["anyOf"][1]),
+        keys_of_the_reader_at("[resources.nodes]\nmax = 2\n")
+    );
     assert_eq!(
         names(&schema["properties"]["resources"]["properties"]["mail"]),
         keys_of_the_reader("resources.mail")
@@ -149,6 +161,10 @@ const GOOD: &[&str] = &[
     "inherit = \"all\"",
     "inherit = [\"A\", \"B\"]\nlauncher = \"none\"\nidle_nodes = true",
     "[resources]\nnodes = 100000\ntasks_per_node = 4096\ncpus_per_task = 65_536",
+    "[resources]\nnodes = { max = 4 }",
+    "[resources]\nnodes = { min = 2, max = 4, efficiency = 0.75 }",
+    "[framework]\nexplore = 0.1",
+    "[framework]\nexplore = 1",
     "[resources]\ngpus_per_node = 2",
     "[resources]\ngpus_per_node = \"2\"",
     "[resources]\ngpus_per_node = \"v100.x-1:2\"",
@@ -197,12 +213,17 @@ const BAD: &[&str] = &[
     "idle_nodes = 1",
     "inherit = \"some\"",
     "inherit = [\"a b\"]",
+    "[resources]\nnodes = { min = 1 }",
+    "[resources]\nnodes = { max = 0 }",
+    "[resources]\nnodes = { max = 2, efficiency = 1.5 }",
+    "[resources]\nnodes = { max = 2, most = 3 }",
+    "[framework]\nexplore = 2",
+    "[framework]\nexplore = \"0.1\"",
     "[resources]\nnodes = 0",
     "[resources]\nnodes = 100001",
     "[resources]\nnodes = -1",
     "[resources]\nnodes = 1.5",
     "[resources]\nnodes = \"2\"",
-    "[resources]\nnodes = { min = 1, max = 2 }",
     "[resources]\ngpus_per_node = 0",
     "[resources]\ngpus_per_node = \"v100\"",
     "[resources]\ngpus_per_node = \"a:b:1\"",

@@ -37,6 +37,7 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         "warnings": job.plan.warnings,
         "notes": job.plan.notes,
         "images": job.plan.candidates,
+        "candidates": job.plan.ways,
         "site": job.site_json(),
         "python_environment_ready": job.python.as_ref().map(|python| python.ready),
         "submit_command": argv,

@@ -65,9 +65,8 @@ pub(crate) fn hand_over_noted(session: &Session, job: &Job) -> Result<(RunRecord
 
 /// The choices that a user must not miss, before anything is queued.
 fn tell_plan(session: &Session, plan: &Plan) {
-    for decision in
-        plan.decisions.iter().filter(|decision| ["scheduler", "environment"].contains(&&*decision.what))
-    {
+    let told = ["scheduler", "environment", "compiler", "forecast"];
+    for decision in plan.decisions.iter().filter(|decision| told.contains(&&*decision.what)) {
         session.output.note(&format!("{}: {} ({})", decision.what, decision.value, decision.why));
     }
     for warning in &plan.warnings {

@@ -1,0 +1,235 @@
+//! The ways in which a job could run, with what the performance model says of each, and that in words.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::job::Provenance;
+use crate::record::{Basis, Forecast, Interval};
+use crate::units::{Bytes, display_seconds};
+
+/// A way in which a job could run: its hard constraints hold.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Candidate {
+    /// Name of the image in the catalogue; `None`: the job names its image, or runs in none.
+    pub image: Option<String>,
+    /// The framework's version, where it is known.
+    pub version: Option<String>,
+    /// The graph compiler; `None`: the job file leaves it to the program.
+    pub compiler: Option<String>,
+    /// Where the framework came from, where it is known.
+    pub provenance: Option<Provenance>,
+    /// Nodes.
+    pub nodes: u32,
+    /// Whether it is the one.
+    pub chosen: bool,
+    /// Parallel efficiency against the fewest nodes, of the same software; `None`: there is one size, or no forecast.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub efficiency_ratio: Option<f64>,
+    /// What the model says; `None`: there is no model.
+    pub forecast: Option<Forecast>,
+    /// Why it is not taken, however quick it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<String>,
+}
+
+impl Candidate {
+    /// What tells it from others, such as `tf-2.4 with xla`.
+    pub(super) fn software(&self) -> String {
+        match (&self.image, &self.compiler) {
+            (Some(image), Some(compiler)) => format!("{image} with {}", named(compiler)),
+            (Some(image), None) => image.clone(),
+            (None, Some(compiler)) => named(compiler).to_owned(),
+            (None, None) => "the same software".to_owned(),
+        }
+    }
+}
+
+/// `none` by itself says too little in a sentence.
+pub(super) fn named(compiler: &str) -> &str {
+    if compiler == "none" { "no compiler" } else { compiler }
+}
+
+/// `3.10 s an epoch (2.80 s to 3.50 s)`.
+pub(super) fn epoch_words(forecast: &Forecast) -> String {
+    let epoch = &forecast.epoch_seconds;
+    format!("{} an epoch ({})", display_seconds(epoch.mean), range(epoch))
+}
+
+/// Where nine of ten times lie.
+pub(super) fn range(interval: &Interval) -> String {
+    format!("{} to {}", display_seconds(interval.low), display_seconds(interval.high))
+}
+
+/// What a forecast rests on: `from 12 runs like this`.
+pub(super) fn basis_words(forecast: &Forecast) -> String {
+    let runs = runs_words(forecast.runs);
+    match forecast.basis {
+        Basis::Alike => format!("from {runs} like this"),
+        Basis::Workload => format!("from {runs} of this workload with other software or on other hardware"),
+        Basis::Software => format!("from {runs} of other workloads with this software"),
+        Basis::Priors if forecast.runs > 0 => {
+            format!("from published effects and {runs} that share neither workload nor software")
+        }
+        Basis::Priors => "from published effects alone".to_owned(),
+    }
+}
+
+pub(super) fn runs_words(runs: u64) -> String {
+    if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
+}
+
+/// All that a forecast tells, in one line.
+pub(super) fn forecast_words(forecast: &Forecast) -> String {
+    let mut words = epoch_words(forecast);
+    if let Some(total) = &forecast.total_seconds {
+        let _ = write!(words, ", {} in all ({})", display_seconds(total.mean), range(total));
+    }
+    if let Some(memory) = &forecast.memory_bytes {
+        let size = |bytes| whole_bytes(bytes).unwrap_or(Bytes(0));
+        let (mean, low, high) = (size(memory.mean), size(memory.low), size(memory.high));
+        let _ = write!(words, ", memory {mean} ({low} to {high})");
+    }
+    words
+}
+
+/// A number of bytes; `None`: it is none.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
+pub(super) fn whole_bytes(bytes: f64) -> Option<Bytes> {
+    (0.0..9e18).contains(&bytes).then_some(Bytes(bytes.ceil() as u64))
+}
+
+/// A share in per cent.
+pub(super) fn per_cent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// More candidates are not shown to people.
+const MAX_SHOWN: usize = 6;
+
+/// The best candidates as a table, where the model says something of several.
+pub(super) fn table(candidates: &[Candidate]) -> String {
+    if candidates.len() < 2 || candidates.iter().all(|candidate| candidate.forecast.is_none()) {
+        return String::new();
+    }
+    let shown = &candidates[..candidates.len().min(MAX_SHOWN)];
+    let mut columns = columns(shown);
+    columns.retain(|(_, cells)| cells.iter().any(|cell| cell != "-"));
+    let more = match candidates.len() - shown.len() {
+        0 => String::new(),
+        _ => format!(", the best {}; `dlrun plan --json` tells of all", shown.len()),
+    };
+    let mut text = format!("  {} candidates{more}:\n", candidates.len());
+    let width = |(head, cells): &(&str, Vec<String>)| {
+        cells.iter().map(|cell| cell.chars().count()).chain([head.len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = columns.iter().map(width).collect();
+    let mut line = |mark: &str, cells: Vec<&str>| {
+        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let _ = writeln!(text, "  {mark} {}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    };
+    line(" ", columns.iter().map(|(head, _)| *head).collect());
+    for (at, candidate) in shown.iter().enumerate() {
+        let mark = if candidate.chosen { ">" } else { " " };
+        line(mark, columns.iter().map(|(_, cells)| &cells[at][..]).collect());
+    }
+    text
+}
+
+/// Heads and cells; `-`: there is nothing to tell.
+fn columns(candidates: &[Candidate]) -> Vec<(&'static str, Vec<String>)> {
+    let all = |cell: &dyn Fn(&Candidate) -> Option<String>| -> Vec<String> {
+        candidates.iter().map(|candidate| cell(candidate).unwrap_or_else(|| "-".to_owned())).collect()
+    };
+    let forecast =
+        |told: fn(&Forecast) -> String| all(&|candidate: &Candidate| candidate.forecast.as_ref().map(told));
+    let sized = candidates.iter().any(|candidate| candidate.efficiency_ratio.is_some());
+    let total =
+        |candidate: &Candidate| Some(display_seconds(candidate.forecast.as_ref()?.total_seconds?.mean));
+    let basis = |forecast: &Forecast| {
+        let beyond = if forecast.beyond.is_empty() { "" } else { "; beyond what was measured" };
+        format!("{}{beyond}", basis_words(forecast))
+    };
+    vec![
+        ("image", all(&|candidate| candidate.image.clone())),
+        ("version", all(&|candidate| candidate.version.clone())),
+        ("compiler", all(&|candidate| candidate.compiler.clone())),
+        ("provenance", all(&|candidate| Some(candidate.provenance?.as_str().to_owned()))),
+        ("nodes", all(&|candidate| sized.then(|| candidate.nodes.to_string()))),
+        ("efficiency", all(&|candidate| candidate.efficiency_ratio.map(per_cent))),
+        ("epoch", forecast(|forecast| display_seconds(forecast.epoch_seconds.mean))),
+        ("9 of 10 times", forecast(|forecast| range(&forecast.epoch_seconds))),
+        ("in all", all(&total)),
+        ("", forecast(basis)),
+        ("", all(&|candidate| candidate.rejected.as_ref().map(|why| format!("not taken: {why}")))),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(compiler: &str, seconds: f64, chosen: bool) -> Candidate {
+        let interval = |scale: f64| Interval {
+            mean: seconds * scale,
+            median: seconds * scale,
+            low: seconds * scale * 0.9,
+            high: seconds * scale * 1.1,
+        };
+        Candidate {
+            image: None,
+            version: None,
+            compiler: Some(compiler.to_owned()),
+            provenance: None,
+            nodes: 1,
+            chosen,
+            efficiency_ratio: None,
+            forecast: Some(Forecast {
+                model: "m".into(),
+                basis: Basis::Alike,
+                runs: 12,
+                epoch_seconds: interval(1.0),
+                first_extra_seconds: None,
+                outside_seconds: None,
+                total_seconds: Some(interval(10.0)),
+                memory_bytes: Some(interval(1e9)),
+                beyond: Vec::new(),
+                explored: false,
+            }),
+            rejected: None,
+        }
+    }
+
+    #[test]
+    fn forecasts_are_told_in_one_line() {
+        let forecast = candidate("xla", 3.0, true).forecast.expect("it has one");
+        assert_eq!(
+            forecast_words(&forecast),
+            "3.00 s an epoch (2.70 s to 3.30 s), 30.0 s in all (27.0 s to 33.0 s), memory 2.8GiB (2.5GiB to 3.1GiB)"
+        );
+        assert_eq!(basis_words(&forecast), "from 12 runs like this");
+        let alone = Forecast { basis: Basis::Priors, runs: 0, ..forecast };
+        assert_eq!(basis_words(&alone), "from published effects alone");
+    }
+
+    #[test]
+    fn the_table_is_aligned_and_short() {
+        let one = [candidate("xla", 3.0, true)];
+        assert_eq!(table(&one), "", "one candidate is told by the decision");
+        let many: Vec<Candidate> =
+            (0..9).map(|at| candidate(&format!("c{at}"), 3.0 + f64::from(at), at == 0)).collect();
+        let table = table(&many);
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines[0], "  9 candidates, the best 6; `dlrun plan --json` tells of all:");
+        assert_eq!(lines[1], "    compiler  epoch   9 of 10 times     in all");
+        assert_eq!(lines[2], "  > c0        3.00 s  2.70 s to 3.30 s  30.0 s  from 12 runs like this");
+        assert_eq!(lines[3], "    c1        4.00 s  3.60 s to 4.40 s  40.0 s  from 12 runs like this");
+        assert_eq!(lines.len(), 8);
+    }
+
+    #[test]
+    fn without_a_forecast_there_is_no_table() {
+        let without = |compiler| Candidate { forecast: None, ..candidate(compiler, 1.0, false) };
+        assert_eq!(table(&[without("xla"), without("none")]), "");
+    }
+}

@@ -1,0 +1,354 @@
+//! The ways in which the job could run, and the choice among them: by the performance model where there is one, else by rules.
+//!
+//! What the job asks for and what an image must be is never up to the model: ways that fail such a constraint are not among
+//! the candidates.
+
+use std::collections::HashMap;
+
+use super::candidate::{Candidate, basis_words, epoch_words, per_cent};
+use super::facts::ModelFacts;
+use super::image::Fitting;
+use super::resolve::Resolver;
+use super::{PlannedResources, explore};
+use crate::catalogue::{Choice, Device, Entry, choose, compiler_by_rule, compilers_of};
+use crate::job::{NodeCount, Provenance, SchedulerKind};
+use crate::model::Situation;
+use crate::record::{Basis, Forecast};
+use crate::site;
+use crate::units::display_seconds;
+
+/// More candidates are not held against each other; by rules the others stand behind these.
+const MAX_CANDIDATES: usize = 1000;
+
+/// Up to so many sizes each is a candidate, beyond that the powers of two and the largest.
+const MAX_SIZES: u32 = 32;
+
+/// What the job could become, and what it becomes.
+#[derive(Debug, Default)]
+pub(super) struct Prospect {
+    /// The images of the catalogue, the one that is taken first; `None`: the job takes none from there.
+    pub(super) fitting: Option<Result<Fitting, String>>,
+    /// The candidates, the one that is taken first, then the best of the others.
+    pub(super) candidates: Vec<Candidate>,
+    /// Whose forecasts these are; `None`: rules decided.
+    pub(super) model: Option<ModelFacts>,
+    /// Why rules would take the compiler that they would.
+    pub(super) compiler_rule: &'static str,
+    /// Why not the most nodes of the job file are candidates.
+    pub(super) most_nodes: Option<String>,
+}
+
+/// Software that the job could run with.
+#[derive(Debug, Clone)]
+struct Way {
+    /// The image's place in the catalogue.
+    entry: Option<usize>,
+    /// Digest of the image, else where it comes from.
+    image: Option<String>,
+    version: Option<String>,
+    provenance: Option<Provenance>,
+    compiler: Option<String>,
+}
+
+impl Prospect {
+    /// The candidate that is taken; one is there.
+    pub(super) fn chosen(&self) -> Option<&Candidate> {
+        self.candidates.first()
+    }
+
+    /// What the model says of it.
+    pub(super) fn forecast(&self) -> Option<&Forecast> {
+        self.chosen()?.forecast.as_ref()
+    }
+
+    /// The image turned out not to be usable: what was found out of it goes with it, but for the compiler.
+    pub(super) fn forget_image(&mut self) {
+        self.candidates.truncate(1);
+        self.model = None;
+        for candidate in &mut self.candidates {
+            (candidate.image, candidate.version, candidate.provenance) = (None, None, None);
+            candidate.forecast = None;
+        }
+    }
+
+    /// Why the chosen one, by the model: `3.10 s an epoch (..), from 12 runs like this; next best X, 4.00 s`. `differs` says
+    /// which candidate stands for another choice.
+    pub(super) fn reason(&self, differs: impl Fn(&Candidate) -> bool) -> Option<String> {
+        let (forecast, chosen) = (self.forecast()?, self.chosen()?);
+        let mut reason = format!("{}, {}", epoch_words(forecast), basis_words(forecast));
+        if forecast.explored {
+            reason.push_str("; chosen to learn (`framework.explore`), not because it seems quickest");
+        }
+        let mut others =
+            self.candidates[1..].iter().filter(|other| other.rejected.is_none() && differs(other));
+        if let Some((other, theirs)) = others.find_map(|other| Some((other, other.forecast.as_ref()?))) {
+            let what = if other.software() == chosen.software() {
+                format!("{} nodes", other.nodes)
+            } else {
+                other.software()
+            };
+            let word = if forecast.explored { "best known is" } else { "next best" };
+            reason.push_str(&format!("; {word} {what}, {}", display_seconds(theirs.epoch_seconds.mean)));
+        }
+        Some(reason)
+    }
+}
+
+impl Resolver<'_> {
+    /// Gathers the candidates, asks the model, and puts the one to be taken first.
+    pub(super) fn prospect(
+        &self,
+        scheduler: SchedulerKind,
+        queue: Option<&str>,
+        resources: &PlannedResources,
+    ) -> Prospect {
+        let facts = self.facts;
+        let entries = &facts.images.entries;
+        let mut fitting = self.fitting(scheduler, queue);
+        let device = self.device(scheduler == SchedulerKind::Local, queue);
+        let (sizes, most_nodes) = self.sizes(scheduler, queue);
+        let (mut ways, compiler_rule) =
+            self.ways(fitting.as_ref().and_then(|found| found.as_ref().ok()), &device);
+        ways.truncate((MAX_CANDIDATES / sizes.len().max(1)).max(1));
+        let of_way = |(at, way)| sizes.iter().map(move |nodes| (at, candidate(way, *nodes, entries)));
+        let mut candidates: Vec<(usize, Candidate)> = ways.iter().enumerate().flat_map(of_way).collect();
+        if let Some(model) = &facts.model {
+            let base = self.situation(model, scheduler, queue, resources);
+            let situation =
+                |(at, candidate): &(usize, Candidate)| situation_of(&base, &ways[*at], candidate.nodes);
+            let situations: Vec<Situation> = candidates.iter().map(situation).collect();
+            for ((_, candidate), forecast) in candidates.iter_mut().zip(model.model.forecasts(&situations)) {
+                let seconds = forecast.epoch_seconds.mean;
+                candidate.forecast = Some(forecast).filter(|_| seconds.is_finite() && seconds > 0.0);
+            }
+            self.judge_sizes(&mut candidates, sizes.len());
+            self.choose_by_model(model, &mut candidates, &situations);
+            if let Some(Ok(found)) = &mut fitting {
+                found.choice = reordered(entries, found, &ways, &candidates);
+            }
+        }
+        let mut candidates: Vec<Candidate> = candidates.into_iter().map(|(_, candidate)| candidate).collect();
+        if let Some(first) = candidates.first_mut() {
+            first.chosen = true;
+        }
+        let model = facts.model.clone();
+        let model = model.filter(|_| candidates.first().is_some_and(|first| first.forecast.is_some()));
+        Prospect { fitting, candidates, model, compiler_rule, most_nodes }
+    }
+
+    /// Numbers of nodes, the fewest first, and why not so many as the job file allows.
+    fn sizes(&self, scheduler: SchedulerKind, queue: Option<&str>) -> (Vec<u32>, Option<String>) {
+        let asked = self.spec.resources.nodes.as_ref().map(|nodes| nodes.value);
+        let Some(NodeCount::Between { min, max, .. }) = asked else {
+            return (vec![asked.map_or(1, |nodes| nodes.bounds().0)], None);
+        };
+        if scheduler == SchedulerKind::Local {
+            return (vec![min], (max > min).then(|| "a local job has one node".to_owned()));
+        }
+        let limit = self.most_nodes_of(scheduler, queue).filter(|(limit, _)| *limit < max);
+        let most = limit.as_ref().map_or(max, |(limit, _)| (*limit).max(min));
+        let sizes = if most - min < MAX_SIZES {
+            (min..=most).collect()
+        } else {
+            let doubled = std::iter::successors(Some(min), |nodes| nodes.checked_mul(2));
+            doubled.take_while(|nodes| *nodes < most).chain([most]).collect()
+        };
+        (sizes, limit.map(|(_, why)| why))
+    }
+
+    /// The most nodes that a job of the queue gets, and why.
+    fn most_nodes_of(&self, scheduler: SchedulerKind, queue: Option<&str>) -> Option<(u32, String)> {
+        let name = queue?;
+        let model = self.facts.site.as_ref().filter(|model| model.scheduler == scheduler)?;
+        let model = site::overlaid(model, &self.settings.tables().queues);
+        let limit = model.queues.iter().find(|queue| queue.name == name).and_then(|queue| queue.max_nodes);
+        let limit = limit.map(|nodes| (nodes, format!("queue `{name}` takes jobs of up to {nodes} nodes")));
+        let serves =
+            |node: &&site::NodeType| node.queues.is_empty() || node.queues.iter().any(|queue| queue == name);
+        let count: u32 = model.nodes.iter().filter(serves).map(|node| node.count).sum();
+        let there = (count > 0).then(|| (count, format!("queue `{name}` has {count} nodes")));
+        limit.into_iter().chain(there).min_by_key(|(nodes, _)| *nodes)
+    }
+
+    /// Software in the order of the rules, and why the first has its compiler.
+    fn ways(&self, fitting: Option<&Fitting>, device: &Device) -> (Vec<Way>, &'static str) {
+        let entries = &self.facts.images.entries;
+        let framework = self.spec.framework.name.as_deref().unwrap_or_default();
+        let candidates = fitting.iter().flat_map(|found| &found.choice.candidates);
+        let mut rule = None;
+        let mut ways = Vec::new();
+        for candidate in candidates.filter(|candidate| candidate.rejected.is_empty()).take(MAX_CANDIDATES) {
+            let entry = &entries[candidate.index];
+            let there: Vec<&str> = entry.compilers.iter().map(String::as_str).collect();
+            let (compilers, why) = self.compilers(framework, device, &there);
+            rule.get_or_insert(why);
+            let image = self.identity(entry);
+            ways.extend(compilers.into_iter().map(|compiler| Way {
+                entry: Some(candidate.index),
+                image: Some(image.clone()),
+                version: Some(entry.version.clone()),
+                provenance: entry.provenance,
+                compiler,
+            }));
+        }
+        match rule {
+            Some(rule) => (ways, rule),
+            None => self.ways_without_catalogue(framework, device),
+        }
+    }
+
+    /// The image that the job names, or none.
+    fn ways_without_catalogue(&self, framework: &str, device: &Device) -> (Vec<Way>, &'static str) {
+        let described = self.described();
+        let mut there: Vec<&str> = match described {
+            Some(entry) => entry.compilers.iter().map(String::as_str).collect(),
+            None => compilers_of(framework).to_vec(),
+        };
+        if let Some(facts) = self.facts.model.as_ref().filter(|_| described.is_none()) {
+            there.extend(facts.model.compilers_of(framework));
+        }
+        let (compilers, why) = self.compilers(framework, device, &there);
+        let image = self.named_identity(described);
+        let described = described.filter(|entry| entry.framework == framework);
+        let to_way = |compiler| Way {
+            entry: None,
+            image: image.clone(),
+            version: described.map(|entry| entry.version.clone()),
+            provenance: described.and_then(|entry| entry.provenance).or(self.spec.framework.provenance),
+            compiler,
+        };
+        (compilers.into_iter().map(to_way).collect(), why)
+    }
+
+    /// The compilers that the job may have, the rules' choice first, then none, then the others.
+    fn compilers(
+        &self,
+        framework: &str,
+        device: &Device,
+        there: &[&str],
+    ) -> (Vec<Option<String>>, &'static str) {
+        if !self.spec.left_to_model.compiler {
+            return (vec![self.spec.framework.compiler.clone()], "");
+        }
+        let (first, why) = compiler_by_rule(framework, device, there);
+        let mut compilers: Vec<Option<String>> = Vec::new();
+        for name in [first, "none"].into_iter().chain(there.iter().copied()) {
+            if !compilers.iter().any(|known| known.as_deref() == Some(name)) {
+                compilers.push(Some(name.to_owned()));
+            }
+        }
+        (compilers, why)
+    }
+
+    /// Works out how well sizes use their nodes, and sets those aside that use them worse than the job file wants. What
+    /// nobody measured does not make a job larger.
+    fn judge_sizes(&self, candidates: &mut [(usize, Candidate)], sizes: usize) {
+        let asked = self.spec.resources.nodes.as_ref().map(|nodes| nodes.value);
+        let Some(NodeCount::Between { efficiency: least, .. }) = asked.filter(|_| sizes > 1) else { return };
+        for of_way in candidates.chunks_mut(sizes) {
+            let first = of_way.first().map(|(_, first)| first);
+            let Some(base) = first.and_then(|first| Some((first.nodes, first.forecast.clone()?))) else {
+                continue;
+            };
+            let work = |nodes: u32, forecast: &Forecast| forecast.epoch_seconds.median * f64::from(nodes);
+            for (at, (_, candidate)) in of_way.iter_mut().enumerate() {
+                let Some(forecast) = &candidate.forecast else { continue };
+                let efficiency = work(base.0, &base.1) / work(candidate.nodes, forecast);
+                candidate.efficiency_ratio = Some(efficiency);
+                if at > 0 && forecast.basis > Basis::Workload {
+                    candidate.rejected = Some("no run of this workload tells how it scales".to_owned());
+                } else if at > 0 && (efficiency.is_nan() || efficiency < least) {
+                    let (found, least) = (per_cent(efficiency), per_cent(least));
+                    candidate.rejected =
+                        Some(format!("its parallel efficiency is {found}, and {least} is asked"));
+                }
+            }
+        }
+    }
+
+    /// Sorts by what the model expects; where it sees no difference, the rules' order stays. A run that explores takes what
+    /// a draw of what may be true puts first.
+    fn choose_by_model(
+        &self,
+        facts: &ModelFacts,
+        candidates: &mut Vec<(usize, Candidate)>,
+        situations: &[Situation],
+    ) {
+        let forecasts = || candidates.iter().map(|(_, candidate)| candidate.forecast.as_ref());
+        let by_total =
+            forecasts().all(|forecast| forecast.is_some_and(|known| known.total_seconds.is_some()));
+        let mut order: Vec<usize> = (0..candidates.len()).collect();
+        order.sort_by_key(|at| {
+            let candidate = &candidates[*at].1;
+            (candidate.rejected.is_some(), expected(candidate.forecast.as_ref(), by_total))
+        });
+        let share = self.spec.left_to_model.explore;
+        let seed = explore::seed(share, &facts.model.head().name, &self.spec.workload, facts.runs);
+        if let Some(seed) = seed.filter(|_| candidates.len() > 1) {
+            let draws = facts.model.draw(situations, seed);
+            let drawn =
+                |at: &usize| draws.get(*at).copied().filter(|draw| !draw.is_nan()).unwrap_or(f64::INFINITY);
+            let may_be = order.iter().copied().filter(|at| candidates[*at].1.rejected.is_none());
+            let tried = may_be.min_by(|left, right| drawn(left).total_cmp(&drawn(right)));
+            if let Some(tried) = tried.filter(|tried| order.first() != Some(tried)) {
+                order.retain(|at| *at != tried);
+                order.insert(0, tried);
+                if let Some(forecast) = &mut candidates[tried].1.forecast {
+                    forecast.explored = true;
+                }
+            }
+        }
+        *candidates = order.into_iter().map(|at| candidates[at].clone()).collect();
+    }
+}
+
+/// The expected time in steps of a millionth, so that rounding errors decide nothing; what is not known comes last.
+#[expect(clippy::cast_possible_truncation, reason = "logarithms of finite numbers are small")]
+fn expected(forecast: Option<&Forecast>, by_total: bool) -> i64 {
+    let Some(forecast) = forecast else { return i64::MAX };
+    let interval = forecast.total_seconds.filter(|_| by_total).unwrap_or(forecast.epoch_seconds);
+    let steps = (interval.mean.ln() * 1e6).round();
+    if steps.is_finite() { steps as i64 } else { i64::MAX - 1 }
+}
+
+/// The images as the candidates stand.
+fn reordered(entries: &[Entry], found: &Fitting, ways: &[Way], candidates: &[(usize, Candidate)]) -> Choice {
+    let mut places: HashMap<&str, f64> = HashMap::new();
+    let mut place = 0.0;
+    for (at, _) in candidates.iter().filter(|(_, candidate)| candidate.forecast.is_some()) {
+        if let Some(entry) = ways[*at].entry {
+            places.entry(&entries[entry].name).or_insert(place);
+            place -= 1.0;
+        }
+    }
+    choose(entries, &found.wanted, &|entry| places.get(entry.name.as_str()).copied())
+}
+
+fn candidate(way: &Way, nodes: u32, entries: &[Entry]) -> Candidate {
+    Candidate {
+        image: way.entry.map(|entry| entries[entry].name.clone()),
+        version: way.version.clone(),
+        compiler: way.compiler.clone(),
+        provenance: way.provenance,
+        nodes,
+        chosen: false,
+        efficiency_ratio: None,
+        forecast: None,
+        rejected: None,
+    }
+}
+
+fn situation_of(base: &Situation, way: &Way, nodes: u32) -> Situation {
+    let mut situation = base.clone();
+    situation.image.clone_from(&way.image);
+    if way.version.is_some() {
+        situation.framework.version.clone_from(&way.version);
+    }
+    situation.framework.compiler.clone_from(&way.compiler);
+    situation.framework.provenance = way.provenance;
+    situation.nodes = nodes;
+    situation
+}
+
+#[cfg(test)]
+mod tests;

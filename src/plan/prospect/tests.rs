@@ -1,0 +1,418 @@
+//! Plans with models that were fitted to a few runs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::catalogue::{Entry, Place};
+use crate::config::{Defaults, Origin, Owner, Settings};
+use crate::job::{Framework, Provenance, RunId, SchedulerKind, Workload};
+use crate::model::{Doubts, Hardware, Length, Model, Observation, Priors, Situation};
+use crate::plan::{Decision, ImageFacts, ModelFacts, Plan, SchedulerFacts, SiteFacts, resolve};
+use crate::record::Basis;
+use crate::site::{NodeType, Queue, SiteModel};
+use crate::units::{Bytes, Walltime};
+
+const JOB: &str = r#"
+[framework]
+name = "tensorflow"
+compiler = "auto"
+[workload]
+model = "net"
+dataset = "digits"
+samples = 10000
+batch_size = 64
+epochs = 10
+"#;
+
+const GIB: u64 = 1 << 30;
+
+/// A run of the workload of [`JOB`] on one node: `seconds` an epoch.
+fn run(number: u8, compiler: &str, seconds: f64) -> Observation {
+    // Repeats differ by some per cent.
+    let seconds = seconds * (1.0 + 0.02 * f64::from(number % 5) - 0.04);
+    Observation {
+        run_id: RunId::from_random([number; 10]),
+        element: 0,
+        attempt: 0,
+        at_ms: 1_000 * u64::from(number),
+        scheduler: SchedulerKind::Slurm,
+        queue: None,
+        situation: Situation {
+            workload: Workload {
+                model: Some("net".into()),
+                dataset: Some("digits".into()),
+                samples: Some(10_000),
+                batch_size: Some(64),
+                epochs: Some(10),
+                ..Workload::default()
+            },
+            framework: Framework {
+                name: Some("tensorflow".into()),
+                compiler: Some(compiler.into()),
+                ..Framework::default()
+            },
+            image: None,
+            hardware: Hardware { cpu_model: Some("EPYC".into()), ..Hardware::default() },
+            nodes: 1,
+            tasks_per_node: 1,
+            storage: None,
+        },
+        epoch_seconds: Some(Length::Known(seconds)),
+        epochs: 9,
+        first_extra_seconds: Some(1.0),
+        outside_seconds: Some(5.0),
+        wall_seconds: Some(Length::Known(10.0 * seconds + 6.0)),
+        memory_bytes: Some(GIB + u64::from(number) * 1_000_000),
+        doubts: Doubts::default(),
+    }
+}
+
+/// Five repeats of each.
+fn repeats(what: &[(&str, f64)], change: impl Fn(&str, &mut Observation)) -> Vec<Observation> {
+    let mut runs = Vec::new();
+    for (kind, seconds) in what {
+        for _ in 0..5 {
+            let number = u8::try_from(runs.len() + 1).expect("few runs");
+            let mut run = run(number, "none", *seconds);
+            change(kind, &mut run);
+            runs.push(run);
+        }
+    }
+    runs
+}
+
+fn compilers(what: &[(&str, f64)]) -> Vec<Observation> {
+    repeats(what, |compiler, run| run.situation.framework.compiler = Some(compiler.into()))
+}
+
+fn model(runs: Vec<Observation>) -> Option<ModelFacts> {
+    let model = Model::fit(runs, &Priors::built_in()).expect("they fit");
+    let here = Hardware::default();
+    Some(ModelFacts { model: Arc::new(model), origin: "your own model".into(), runs: 0, here })
+}
+
+fn facts(model: Option<ModelFacts>) -> SiteFacts {
+    let queue = Queue {
+        name: "batch".into(),
+        is_default: true,
+        is_up: true,
+        max_walltime: Some(Walltime(86_400)),
+        ..Queue::default()
+    };
+    let nodes =
+        NodeType { count: 4, up: 4, cpus: Some(16), memory: Some(Bytes(64 * GIB)), ..NodeType::default() };
+    let slurm = SchedulerKind::Slurm;
+    SiteFacts {
+        job_file: "/home/u/job.toml".into(),
+        workdir: "/home/u".into(),
+        script: None,
+        env_file: None,
+        schedulers: vec![SchedulerFacts {
+            kind: slurm,
+            command: "/usr/bin/sbatch".into(),
+            environment: vec![],
+        }],
+        passed_over: Vec::new(),
+        site: Some(SiteModel {
+            format: SiteModel::FORMAT,
+            scheduler: slurm,
+            version: None,
+            asked_at_ms: 0,
+            accounting: None,
+            max_array_index: None,
+            max_array_elements: None,
+            queues: vec![queue],
+            nodes: vec![nodes],
+            licenses: Vec::new(),
+        }),
+        hold_against_site: true,
+        targets: BTreeMap::new(),
+        image: None,
+        images: ImageFacts::default(),
+        container_runtime: None,
+        python: None,
+        cpus: Some(2),
+        mpirun: None,
+        model,
+        dlrun: "/usr/bin/dlrun".into(),
+    }
+}
+
+fn plan(job: &str, facts: &SiteFacts) -> Plan {
+    let defaults = Defaults { state_dir: Some(PathBuf::from("/home/u/.local/state/dlrun")) };
+    let settings = Settings::merge(&defaults, &[]).expect("settings");
+    let spec = crate::job::parse(&format!("[run]\ncommand = [\"true\"]\n{job}")).expect("a valid job file");
+    resolve(&spec, &settings, facts).expect("a plan")
+}
+
+fn decision<'a>(plan: &'a Plan, what: &str) -> &'a Decision {
+    let found = plan.decisions.iter().find(|decision| decision.what == what);
+    found.unwrap_or_else(|| panic!("{:#?}", plan.decisions))
+}
+
+fn variable<'a>(plan: &'a Plan, name: &str) -> Option<&'a str> {
+    plan.env.iter().find(|variable| variable.name == name).map(|variable| &variable.value[..])
+}
+
+fn compiler(plan: &Plan) -> &str {
+    plan.framework.compiler.as_deref().unwrap_or("not known")
+}
+
+// ---------------------------------------------------------------------------------------------------------- compilers
+
+#[test]
+fn what_was_measured_beats_the_rule() {
+    let without = plan(JOB, &facts(None));
+    assert_eq!((compiler(&without), variable(&without, "DLRUN_COMPILER")), ("none", Some("none")));
+    let why = &decision(&without, "compiler").why;
+    assert!(why.contains("XLA made TensorFlow slower on CPUs; rules decide"), "{why}");
+    assert_eq!((without.forecast.as_ref(), without.ways.len()), (None, 2));
+
+    let with = plan(JOB, &facts(model(compilers(&[("none", 4.0), ("xla", 2.0)]))));
+    assert_eq!((compiler(&with), variable(&with, "DLRUN_COMPILER")), ("xla", Some("xla")));
+    assert!(variable(&with, "TF_XLA_FLAGS").is_some());
+    let forecast = with.forecast.as_ref().expect("there is a model");
+    assert_eq!((forecast.basis, forecast.runs, forecast.explored), (Basis::Alike, 5, false));
+    assert!((1.6..2.4).contains(&forecast.epoch_seconds.mean), "{forecast:?}");
+    let told = decision(&with, "compiler");
+    for part in ["s an epoch (", "from 5 runs like this; next best no compiler, "] {
+        assert!(told.why.contains(part), "{part:?} in {}", told.why);
+    }
+    assert_eq!(told.rejected[0].value, "no compiler");
+    assert!(decision(&with, "forecast").why.contains("(your own model), from 5 runs like this"));
+    let [first, second] = &with.ways[..] else { panic!("{:#?}", with.ways) };
+    assert!(first.chosen && !second.chosen && second.compiler.as_deref() == Some("none"));
+    let shown = crate::plan::describe(&with);
+    assert!(
+        shown.contains("  2 candidates:\n    compiler  epoch") && shown.contains("\n  > xla "),
+        "{shown}"
+    );
+}
+
+#[test]
+fn what_the_job_file_says_is_not_up_to_the_model() {
+    let model = model(compilers(&[("none", 4.0), ("xla", 2.0)]));
+    let asked = plan(&JOB.replace("\"auto\"", "\"none\""), &facts(model.clone()));
+    assert_eq!((compiler(&asked), asked.ways.len()), ("none", 1));
+    assert!((3.4..4.8).contains(&asked.forecast.expect("a forecast").epoch_seconds.mean));
+    assert!(asked.decisions.iter().all(|decision| decision.what != "compiler"));
+    let open = plan(&JOB.replace("compiler = \"auto\"", ""), &facts(model));
+    assert_eq!((open.framework.compiler.as_deref(), variable(&open, "DLRUN_COMPILER")), (None, None));
+}
+
+#[test]
+fn a_compiler_that_is_slower_is_left_alone() {
+    let job = JOB.replace("tensorflow", "jax");
+    let runs = repeats(&[("xla", 4.0), ("none", 1.0)], |compiler, run| {
+        run.situation.framework.name = Some("jax".into());
+        run.situation.framework.compiler = Some(compiler.into());
+    });
+    assert_eq!(compiler(&plan(&job, &facts(None))), "xla");
+    assert_eq!(compiler(&plan(&job, &facts(model(runs)))), "none");
+}
+
+#[test]
+fn a_new_workload_borrows_what_is_known_of_its_software_and_says_so() {
+    let job = JOB.replace("\"net\"", "\"other\"").replace("\"digits\"", "\"letters\"");
+    let runs = repeats(&[("none", 4.0), ("xla", 1.0)], |compiler, run| {
+        run.situation.framework.compiler = Some(compiler.into());
+        run.situation.workload.dataset = Some(format!("set {}", run.at_ms / 1000 % 5));
+    });
+    let plan = plan(&format!("{job}[resources]\nwalltime = \"auto\"\n"), &facts(model(runs)));
+    assert_eq!(compiler(&plan), "xla");
+    let forecast = plan.forecast.as_ref().expect("a forecast");
+    assert_eq!((forecast.basis, forecast.runs), (Basis::Software, 5));
+    assert!(decision(&plan, "compiler").why.contains("from 5 runs of other workloads with this software"));
+    let walltime = decision(&plan, "walltime");
+    assert_eq!((&walltime.value[..], plan.resources.walltime), ("left out", None));
+    assert!(walltime.why.contains("the model knows no run of this workload"), "{}", walltime.why);
+}
+
+#[test]
+fn runs_that_explore_try_what_is_not_known_and_are_marked() {
+    let job = |share: &str| JOB.replace("\"auto\"", &format!("\"auto\"\nexplore = {share}"));
+    let fitted = model(vec![run(1, "none", 4.0)]).expect("a model");
+    let runs = |number: u64, share: &str| {
+        let mut model = fitted.clone();
+        model.runs = number;
+        plan(&job(share), &facts(Some(model)))
+    };
+    let tried = |share: &str| -> Vec<(String, bool)> {
+        let told = |plan: &Plan| {
+            let explored = plan.forecast.as_ref().is_some_and(|forecast| forecast.explored);
+            (compiler(plan).to_owned(), explored)
+        };
+        (0..20).map(|number| told(&runs(number, share))).collect()
+    };
+    assert!(tried("0").iter().all(|(compiler, explored)| compiler == "none" && !explored));
+    let always = tried("1");
+    assert!(always.iter().any(|(compiler, _)| compiler == "xla"), "{always:?}");
+    assert!(always.iter().all(|(compiler, explored)| (compiler == "xla") == *explored), "{always:?}");
+    assert_eq!(tried("1"), always, "the same moment gives the same plan");
+    let some = tried("0.3").iter().filter(|(_, explored)| *explored).count();
+    assert!(some < always.iter().filter(|(_, explored)| *explored).count());
+    let number = (0..20).find(|number| always[usize::try_from(*number).expect("small")].1).expect("one");
+    let why = decision(&runs(number, "1"), "compiler").why.clone();
+    assert!(why.contains("chosen to learn (`framework.explore`)") && why.contains("best known is"), "{why}");
+}
+
+// ------------------------------------------------------------------------------------------------------------- images
+
+fn images(facts: &mut SiteFacts) {
+    let entry = |name: &str, provenance| {
+        let place = Place::Path(format!("/i/{name}.sif").into());
+        let mut entry = Entry::new(name, place, "tensorflow", "2.4.1", Owner::Site, Origin::Default);
+        entry.provenance = Some(provenance);
+        entry.compilers = vec!["xla".into()];
+        entry
+    };
+    let mut foreign = entry("foreign", Provenance::Source);
+    foreign.arch = "aarch64".into();
+    facts.images.entries = vec![entry("built", Provenance::Source), entry("wheel", Provenance::Pip), foreign];
+    facts.images.here.arch = "x86_64".into();
+}
+
+fn of_image(image: &str, run: &mut Observation) {
+    let provenance = if image == "wheel" { Provenance::Pip } else { Provenance::Source };
+    run.situation.image = Some(format!("/i/{image}.sif"));
+    run.situation.framework.version = Some("2.4.1".into());
+    run.situation.framework.provenance = Some(provenance);
+}
+
+#[test]
+fn images_and_compilers_are_chosen_together_and_hard_constraints_hold() {
+    let mut facts = facts(None);
+    images(&mut facts);
+    let by_rules = plan(JOB, &facts);
+    let name = |plan: &Plan| plan.image.as_ref().and_then(|image| image.name.clone()).expect("an image");
+    assert_eq!((name(&by_rules), compiler(&by_rules)), ("built".to_owned(), "none"));
+    assert!(decision(&by_rules, "environment").why.contains("by rules, for there is no performance model"));
+    assert_eq!(by_rules.ways.len(), 4);
+
+    // The one for other nodes is the quickest by far.
+    facts.model = model(repeats(&[("built", 4.0), ("wheel", 3.0), ("foreign", 0.1)], of_image));
+    let by_model =
+        plan(&JOB.replace("compiler = \"auto\"", "compiler = \"none\""), &facts_without_xla(&facts));
+    assert_eq!(name(&by_model), "wheel");
+    let framework = &by_model.framework;
+    assert_eq!((framework.version.as_deref(), framework.provenance), (Some("2.4.1"), Some(Provenance::Pip)));
+    let told = decision(&by_model, "environment");
+    for part in ["by the performance model: ", "from 5 runs like this; next best built with no compiler, "] {
+        assert!(told.why.contains(part), "{part:?} in {}", told.why);
+    }
+    let built = told.rejected.iter().find(|rejected| rejected.value == "image built").expect("it is told");
+    assert!(built.why.contains("the performance model puts it first, 4."), "{}", built.why);
+    assert!(by_model.candidates[0].chosen && by_model.candidates[0].name == "wheel");
+    for runs in 0..50 {
+        if let Some(model) = &mut facts.model {
+            model.runs = runs;
+        }
+        let explored = plan(&JOB.replace("\"auto\"", "\"auto\"\nexplore = 1"), &facts);
+        assert_ne!(name(&explored), "foreign");
+        assert!(explored.ways.iter().all(|way| way.image.as_deref() != Some("foreign")));
+    }
+}
+
+/// The images are what is chosen among, not the compiler.
+fn facts_without_xla(facts: &SiteFacts) -> SiteFacts {
+    let mut facts = facts.clone();
+    facts.images.entries.iter_mut().for_each(|entry| entry.compilers.clear());
+    facts
+}
+
+// -------------------------------------------------------------------------------------------------------------- sizes
+
+const SIZES: &str = "launcher = \"each\"\n[resources]\nnodes = { min = 1, max = 4 }\n";
+
+fn sized(facts: &SiteFacts, sizes: &str) -> Plan {
+    plan(&format!("{sizes}{}", JOB.replace("\"auto\"", "\"none\"")), facts)
+}
+
+#[test]
+fn the_quickest_size_that_uses_its_nodes_is_taken() {
+    let scaling = |seconds: [(&str, f64); 3]| {
+        model(repeats(&seconds, |nodes, run| run.situation.nodes = nodes.parse().expect("a number")))
+    };
+    let without = sized(&facts(None), SIZES);
+    assert_eq!(without.resources.nodes, 1);
+    assert!(decision(&without, "nodes").why.contains("without a performance model the fewest"));
+
+    let saturated = facts(scaling([("1", 8.0), ("2", 4.3), ("4", 6.5)]));
+    let with = sized(&saturated, SIZES);
+    assert_eq!(with.resources.nodes, 2, "{:#?}", with.ways);
+    let nodes = decision(&with, "nodes");
+    assert!(
+        nodes.why.contains("the job file says so: 1 to 4; ") && nodes.why.contains("at least 50 % is asked")
+    );
+    let four = nodes.rejected.iter().find(|rejected| rejected.value == "4").expect("it is told");
+    assert!(four.why.contains("an epoch, but its parallel efficiency is "), "{}", four.why);
+
+    let scales = facts(scaling([("1", 8.0), ("2", 4.2), ("4", 2.3)]));
+    assert_eq!(sized(&scales, SIZES).resources.nodes, 4);
+    let frugal = SIZES.replace("max = 4", "max = 4, efficiency = 0.98");
+    assert_eq!(sized(&scales, &frugal).resources.nodes, 1);
+    let mut narrow = scales.clone();
+    narrow.site.as_mut().expect("a site").queues[0].max_nodes = Some(2);
+    let cut = sized(&narrow, SIZES);
+    assert_eq!(cut.resources.nodes, 2);
+    assert!(decision(&cut, "nodes").why.ends_with("queue `batch` takes jobs of up to 2 nodes"));
+}
+
+#[test]
+fn nobody_pays_for_nodes_that_no_run_speaks_for() {
+    let runs = repeats(&[("1", 8.0), ("4", 1.0)], |nodes, run| {
+        run.situation.nodes = nodes.parse().expect("a number");
+        run.situation.workload.model = Some("unlike".into());
+    });
+    let plan = sized(&facts(model(runs)), SIZES);
+    assert_eq!(plan.resources.nodes, 1);
+    assert!(plan.ways[1].rejected.as_deref().is_some_and(|why| why.contains("no run of this workload")));
+}
+
+// ------------------------------------------------------------------------------------------------------------- limits
+
+const LIMITS: &str = "[resources]\nmemory = \"auto\"\nwalltime = \"auto\"\n";
+
+#[test]
+fn limits_come_from_the_upper_end_of_the_forecast() {
+    let runs = compilers(&[("none", 4.0), ("xla", 8.0)]);
+    let mut facts = facts(model(runs));
+    let job = format!("{LIMITS}{JOB}");
+    let free = plan(&job, &facts);
+    // 46 s and what is uncertain, and a minute.
+    assert_eq!(free.resources.walltime, Some(Walltime(300)));
+    let memory = free.resources.memory.expect("it is known").0;
+    assert!(memory > GIB && memory <= 2 * GIB && memory.is_multiple_of(256 << 20), "{memory}");
+    assert!(free.warnings.is_empty(), "{:?}", free.warnings);
+    assert!(decision(&free, "walltime").why.contains("that and 60.0 s for the job's end, rounded up"));
+
+    let site = facts.site.as_mut().expect("a site");
+    site.queues[0].max_walltime = Some(Walltime(30));
+    site.nodes[0].memory = Some(Bytes(512 << 20));
+    let cut = plan(&job, &facts);
+    assert_eq!((cut.resources.walltime, cut.resources.memory), (Some(Walltime(30)), Some(Bytes(512 << 20))));
+    assert!(decision(&cut, "walltime").why.ends_with("cut from 5m to the longest that the queue allows"));
+    let warned = cut.warnings.join("\n");
+    assert!(warned.contains("walltime = 30s is the queue's longest") && warned.contains("may be cut off"));
+    assert!(warned.contains("memory = 512MiB is the largest node's"), "{warned}");
+}
+
+#[test]
+fn limits_from_few_runs_are_called_guesses_and_from_none_left_out() {
+    let job = format!("{LIMITS}{}", JOB.replace("\"auto\"", "\"none\""));
+    let few = plan(&job, &facts(model(vec![run(1, "none", 4.0), run(2, "none", 4.0)])));
+    assert!(few.resources.walltime.is_some() && few.resources.memory.is_some());
+    let guesses =
+        few.warnings.iter().filter(|warning| warning.contains("is a guess: it rests on 2 runs only"));
+    assert_eq!(guesses.count(), 2, "{:?}", few.warnings);
+
+    let without = plan(&job, &facts(None));
+    assert_eq!((without.resources.walltime, without.resources.memory), (None, None));
+    assert!(decision(&without, "memory").why.contains("`dlrun model fit` makes one"));
+
+    let endless = plan(&job.replace("epochs = 10\n", ""), &facts(model(compilers(&[("none", 4.0)]))));
+    assert_eq!(endless.resources.walltime, None);
+    assert!(decision(&endless, "walltime").why.contains("`auto` needs `workload.epochs`"));
+    assert!(endless.resources.memory.is_some());
+}
