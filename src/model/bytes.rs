@@ -138,7 +138,7 @@ mod tests {
         }
         let found = |key| record(&writer.0, 12, key).and_then(|mut reader| reader.u32());
         assert_eq!((2..11).filter_map(found).collect::<Vec<_>>(), [6, 14, 18]);
-        assert_eq!(record(&writer.0[..20], 12, 9).is_none(), true);
+        assert!(record(&writer.0[..20], 12, 9).is_none());
         assert!(Reader(&[1, 0, 0, 0]).block().is_none());
     }
 }

@@ -11,7 +11,7 @@ use super::solve::{Components, Evidence, Own, Positions, Posterior, solve};
 /// Believed cells and runs behind the variances of configurations and of runs.
 const BELIEVED: f64 = 4.0;
 /// Believed coefficients behind the variance of a block.
-const BELIEVED_LEVELS: f64 = 2.0;
+const BELIEVED_LEVELS: f64 = 1.0;
 /// A run that something speaks against has this times the variance of others, until enough of them were met.
 const DOUBT: f64 = 4.0;
 /// Variances stay above this: clocks and schedulers scatter by more.

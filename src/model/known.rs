@@ -80,7 +80,7 @@ impl<'a> Known<'a> {
     /// `None`: the bytes are damaged.
     pub(super) fn read(reader: &mut Reader<'a>) -> Option<Self> {
         let known = Self { counts: reader.block()?, ends: reader.block()? };
-        (known.counts.len() % COUNT == 0 && known.ends.len() % ENDS == 0).then_some(known)
+        (known.counts.len().is_multiple_of(COUNT) && known.ends.len().is_multiple_of(ENDS)).then_some(known)
     }
 
     fn count(self, key: u64) -> u64 {

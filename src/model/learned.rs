@@ -1,5 +1,6 @@
 //! What was learned, as comparisons that people know: how much longer with the one than with the other.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use nalgebra::{DMatrix, DVector};
@@ -11,7 +12,7 @@ use super::explanation::{Explanation, LearnedEffect, RatioInterval, Spread};
 use super::facts::{Facts, Size, Word};
 use super::fit::State;
 use super::gather::Gathered;
-use super::solve::{invert, prior_equations};
+use super::solve::{Own, invert, prior_equations};
 
 /// Workloads whose own effects are told: those with the most runs.
 const WORKLOADS: usize = 20;
@@ -89,8 +90,10 @@ const KINDS: [Kind; 7] = [
     },
 ];
 
-/// Slopes: what it means to have twice as much.
-const SLOPES: [(&str, &str, &str, &[(Block, f64)]); 4] = [
+/// What it means to have twice as much: kind, the one, the other, and what the row holds.
+type Slope = (&'static str, &'static str, &'static str, &'static [(Block, f64)]);
+
+const SLOPES: [Slope; 4] = [
     ("batch", "twice the batch size of a worker", "once", &[(Block::Batch, std::f64::consts::LN_2)]),
     ("threads", "twice the threads", "once", &[(Block::Threads, std::f64::consts::LN_2)]),
     (
@@ -159,8 +162,16 @@ struct Learner<'a> {
     published: Option<Published>,
 }
 
-/// Runs with each level, and one of them, the commonest.
-type Levels = BTreeMap<u64, (u64, u32, Facts)>;
+/// The runs with a level.
+struct Level {
+    runs: u64,
+    /// The commonest of their configurations, and how common it is.
+    facts: Facts,
+    commonest: u32,
+}
+
+/// By the name's hash.
+type Levels = BTreeMap<u64, Level>;
 
 impl Learner<'_> {
     fn name(&self, hash: u64) -> String {
@@ -179,27 +190,24 @@ impl Learner<'_> {
             if facts.word(kind.word) == 0 {
                 continue;
             }
+            let levels = found.entry(shared).or_default();
             let level =
-                found.entry(shared).or_default().entry(facts.word(kind.word)).or_insert((0, 0, *facts));
-            level.0 += u64::from(*runs);
-            if (*runs, std::cmp::Reverse(*facts)) > (level.1, std::cmp::Reverse(level.2)) {
-                (level.1, level.2) = (*runs, *facts);
+                levels.entry(facts.word(kind.word)).or_insert(Level { runs: 0, facts: *facts, commonest: 0 });
+            level.runs += u64::from(*runs);
+            if (*runs, Reverse(*facts)) > (level.commonest, Reverse(level.facts)) {
+                (level.commonest, level.facts) = (*runs, *facts);
             }
         }
         found
     }
 
     /// Each level against the usual one, else against the commonest.
-    fn pairs<'l>(
-        &self,
-        kind: &Kind,
-        levels: &'l Levels,
-    ) -> Vec<(&'l (u64, u32, Facts), &'l (u64, u32, Facts))> {
+    fn pairs<'l>(&self, kind: &Kind, levels: &'l Levels) -> Vec<(&'l Level, &'l Level)> {
         let named = |hash: &u64| kind.usual.is_some_and(|usual| self.name(*hash) == usual);
         let than = levels
             .iter()
             .find(|(hash, _)| named(hash))
-            .or_else(|| levels.iter().max_by_key(|(hash, (runs, ..))| (*runs, std::cmp::Reverse(**hash))));
+            .or_else(|| levels.iter().max_by_key(|(hash, level)| (level.runs, Reverse(**hash))));
         let Some((than, other)) = than else { return Vec::new() };
         levels.iter().filter(|(hash, _)| *hash != than).map(|(_, level)| (level, other)).collect()
     }
@@ -221,31 +229,43 @@ impl Learner<'_> {
     fn of_kind(&self, kind: &Kind) -> Vec<LearnedEffect> {
         let mut found = Vec::new();
         for levels in self.levels(kind, |_| true).values() {
-            for ((runs_this, _, this), (runs_than, _, than)) in self.pairs(kind, levels) {
-                let other = this.with_word(kind.word, than.word(kind.word));
-                let row = self.row(this, &other, |block| kind.blocks.contains(&block));
-                if row.is_empty() {
-                    continue;
+            for (this, than) in self.pairs(kind, levels) {
+                let row = self.row(kind, this, than, |block| kind.blocks.contains(&block));
+                if !row.is_empty() {
+                    let time_ratio = ratio(&row, self.all.values, self.all.covariance);
+                    found.push(self.effect(kind, this, than, time_ratio, self.priors_alone(&row)));
                 }
-                found.push(LearnedEffect {
-                    kind: kind.name.to_owned(),
-                    this: self.name(this.word(kind.word)),
-                    than: self.name(than.word(kind.word)),
-                    within: self.within(kind, this),
-                    workload: None,
-                    time_ratio: ratio(&row, self.all.values, self.all.covariance),
-                    priors_alone: self.priors_alone(&row),
-                    runs_this: *runs_this,
-                    runs_than: *runs_than,
-                });
             }
         }
         found
     }
 
-    fn row(&self, this: &Facts, than: &Facts, of: impl Fn(Block) -> bool) -> Vec<(usize, f64)> {
+    fn effect(
+        &self,
+        kind: &Kind,
+        this: &Level,
+        than: &Level,
+        time_ratio: RatioInterval,
+        priors_alone: Option<RatioInterval>,
+    ) -> LearnedEffect {
+        LearnedEffect {
+            kind: kind.name.to_owned(),
+            this: self.name(this.facts.word(kind.word)),
+            than: self.name(than.facts.word(kind.word)),
+            within: self.within(kind, &this.facts),
+            workload: None,
+            time_ratio,
+            priors_alone,
+            runs_this: this.runs,
+            runs_than: than.runs,
+        }
+    }
+
+    /// What differs between a level's commonest configuration and the same with the other's name.
+    fn row(&self, kind: &Kind, this: &Level, than: &Level, of: impl Fn(Block) -> bool) -> Vec<(usize, f64)> {
         let layout = &self.state.design.layout;
-        let keys = difference(self.state.response, &layout.centres, this, than);
+        let other = this.facts.with_word(kind.word, than.facts.word(kind.word));
+        let keys = difference(self.state.response, &layout.centres, &this.facts, &other);
         let place = |(key, value): (u64, f64)| {
             Block::of(key).is_some_and(&of).then(|| Some((layout.place(key)?, value))).flatten()
         };
@@ -306,43 +326,39 @@ impl Learner<'_> {
             let Some(span) = self.state.design.spans.iter().position(|span| span.workload == workload) else {
                 continue;
             };
-            let own = &posterior.own[span];
-            let joined = own.joined(self.all.values, self.all.covariance);
-            for kind in KINDS
-                .iter()
-                .filter(|kind| matches!(kind.word, Word::Compiler | Word::Framework | Word::Version))
-            {
-                for levels in self.levels(kind, |facts| facts.workload == workload).values() {
-                    for ((runs_this, _, this), (runs_than, _, than)) in self.pairs(kind, levels) {
-                        let other = this.with_word(kind.word, than.word(kind.word));
-                        let row = self.row(this, &other, |block| {
-                            kind.blocks.contains(&block)
-                                || block == Block::FamilySoftware && kind.word != Word::Version
-                        });
-                        let own_row: Option<Vec<(usize, f64)>> = row
-                            .iter()
-                            .map(|(place, value)| {
-                                Some((own.places.iter().position(|its| usize::from(*its) == *place)?, *value))
-                            })
-                            .collect();
-                        let Some(own_row) = own_row.filter(|row| !row.is_empty()) else { continue };
-                        let values = DVector::from_column_slice(&joined.values);
-                        found.push(LearnedEffect {
-                            kind: kind.name.to_owned(),
-                            this: self.name(this.word(kind.word)),
-                            than: self.name(than.word(kind.word)),
-                            within: self.within(kind, this),
-                            workload: Some(self.name(workload)),
-                            time_ratio: ratio(&own_row, &values, &joined.covariance),
-                            priors_alone: self.priors_alone(&row),
-                            runs_this: *runs_this,
-                            runs_than: *runs_than,
-                        });
-                    }
-                }
-            }
+            found.extend(self.of_workload(workload, &posterior.own[span]));
             if found.len() >= MOST {
                 break;
+            }
+        }
+        found
+    }
+
+    fn of_workload(&self, workload: u64, own: &Own) -> Vec<LearnedEffect> {
+        let joined = own.joined(self.all.values, self.all.covariance);
+        let values = DVector::from_column_slice(&joined.values);
+        let software = |kind: &&Kind| matches!(kind.word, Word::Compiler | Word::Framework | Word::Version);
+        let mut found = Vec::new();
+        for kind in KINDS.iter().filter(software) {
+            for levels in self.levels(kind, |facts| facts.workload == workload).values() {
+                for (this, than) in self.pairs(kind, levels) {
+                    let row = self.row(kind, this, than, |block| {
+                        kind.blocks.contains(&block)
+                            || (block == Block::FamilySoftware && kind.word != Word::Version)
+                    });
+                    let position = |(place, value): &(usize, f64)| {
+                        let position = own.places.iter().position(|its| usize::from(*its) == *place)?;
+                        Some((position, *value))
+                    };
+                    let Some(own_row) = row.iter().map(position).collect::<Option<Vec<_>>>() else {
+                        continue;
+                    };
+                    if !own_row.is_empty() {
+                        let time_ratio = ratio(&own_row, &values, &joined.covariance);
+                        let effect = self.effect(kind, this, than, time_ratio, self.priors_alone(&row));
+                        found.push(LearnedEffect { workload: Some(self.name(workload)), ..effect });
+                    }
+                }
             }
         }
         found
@@ -356,7 +372,9 @@ fn ratio(row: &[(usize, f64)], values: &DVector<f64>, covariance: &DMatrix<f64>)
         .flat_map(|(one, a)| row.iter().map(move |(other, b)| a * b * covariance[(*one, *other)]))
         .sum();
     let half = Z95 * variance.max(0.0).sqrt();
-    RatioInterval { median: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
+    // Nothing is 10^130 times as quick; the number must stay one.
+    let exp = |logarithm: f64| logarithm.clamp(-300.0, 300.0).exp();
+    RatioInterval { median: exp(mean), low: exp(mean - half), high: exp(mean + half) }
 }
 
 fn spreads(state: &State<'_>) -> Vec<Spread> {

@@ -154,9 +154,9 @@ impl Decoded {
         let shared: Vec<f64> = (0..count).map(|_| reader.f64()).collect::<Option<_>>()?;
         let ascending = keys.windows(2).all(|pair| pair[0] < pair[1]);
         (ascending && reader.block()?.len() == 4 * count * count).then_some(())?;
-        (reader.block()?.len() % WORKLOAD == 0).then_some(())?;
+        reader.block()?.len().is_multiple_of(WORKLOAD).then_some(())?;
         reader.block()?;
-        (reader.block()?.len() % CELL == 0).then_some(())?;
+        reader.block()?.len().is_multiple_of(CELL).then_some(())?;
         Some(Self { layout: Layout { keys, centres: outline.centres }, shared })
     }
 

@@ -91,7 +91,7 @@ impl Belief {
 /// times as quick as CPUs. The rest says how large such things usually are, not which way they go.
 fn of_an_epoch(block: Block) -> Option<Belief> {
     Some(match block {
-        Block::Intercept => Belief::slope(-7.0, 10.0, 1.0),
+        Block::Intercept => Belief::slope(-7.0, 10.0, 0.8),
         Block::Gpu => Belief::slope(-2.5, 1.5, 0.0),
         Block::Parameters => Belief::slope(0.4, 0.4, 0.0),
         Block::Batch => Belief::slope(-0.15, 0.25, 0.12),
@@ -114,7 +114,7 @@ fn of_an_epoch(block: Block) -> Option<Belief> {
         Block::PrecisionDevice => Belief::levels(0.3, 0.15),
         Block::Storage => Belief::levels(0.4, 0.3),
         Block::Hardware => Belief::levels(0.5, 0.15),
-        Block::Family => Belief::levels(0.8, 0.0),
+        Block::Family => Belief::levels(0.5, 0.0),
         Block::FamilySoftware => Belief::levels(0.15, 0.0),
         Block::Image => Belief::levels(0.05, 0.0),
         Block::BatchSoftware => Belief::levels(0.06, 0.06),

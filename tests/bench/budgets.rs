@@ -3,7 +3,7 @@
 //! ```text
 //! cargo bench                     every row
 //! cargo bench -- submit list      some of them: help render submit watch container list arrays show report store daemon lasting clients
-//!                                 timings export package
+//!                                 timings export package model
 //! cargo bench -- --long           more repetitions, longer trainings
 //! cargo bench -- --json           one JSON object instead of the table
 //! ```
@@ -23,6 +23,7 @@ mod family;
 mod floor;
 mod list;
 mod measure;
+mod model;
 #[path = "../it/support/noisy.rs"]
 mod noisy;
 #[path = "../it/support/nvml.rs"]
@@ -66,7 +67,7 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 17] = [
+const TOPICS: [(&str, Topic); 18] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
@@ -84,12 +85,14 @@ const TOPICS: [(&str, Topic); 17] = [
     ("timings", timings::rows),
     ("export", export::rows),
     ("package", package::rows),
+    ("model", model::rows),
 ];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         Some(busy::VERB) => return busy::run(&arguments[1..]),
+        Some(model::VERB) => return model::run_verb(&arguments[1..]),
         Some(floor::VERB) => return floor::run(&arguments[1..]),
         Some(verb) if family::VERBS.contains(&verb) => return family::run(verb, &arguments[1..]),
         _ => {}
