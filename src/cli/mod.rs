@@ -16,7 +16,6 @@ mod incoming;
 mod insights;
 mod interrupt;
 mod load;
-#[allow(dead_code, reason = "plans and `dlrun model` go by it")]
 mod model;
 mod outcome;
 mod output;
@@ -105,6 +104,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         },
         Verb::Import(args) => commands::import::run(&session(None)?, args),
         Verb::Image(args) => commands::image::run(&session(None)?, args),
+        Verb::Model(args) => commands::model::run(session(args.verb.scheduler())?, args),
         Verb::Completions(args) => commands::completions::run(output, args),
         Verb::Man(args) => commands::man::run(output, args),
         Verb::Exec(args) => commands::exec::run(output, args),

@@ -36,6 +36,8 @@ pub(crate) struct Session {
     pub(crate) slurm: Slurm,
     /// The `qsub`s, of whatever PBS.
     pub(crate) qsubs: Qsubs,
+    /// The performance model that the command line names, by name or file.
+    pub(crate) asked_model: Option<PathBuf>,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -75,7 +77,7 @@ impl Session {
         let dir = |dir: Option<&Path>| dir.map(Path::to_owned);
         let qsubs =
             Qsubs::new(dir(settings.torque_bin_dir()), dir(settings.openpbs_bin_dir()), QSUB_PATIENCE);
-        Ok(Self { output, settings, host: hostname(), slurm, qsubs })
+        Ok(Self { output, settings, host: hostname(), slurm, qsubs, asked_model: None })
     }
 
     /// The state directory, made where it is missing.

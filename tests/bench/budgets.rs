@@ -4,6 +4,8 @@
 //! cargo bench                     every row
 //! cargo bench -- submit list      some of them: help render submit watch container list arrays show report store daemon lasting clients
 //!                                 timings export package model
+//! cargo bench -- submit list      some of them: help render submit watch container list learn arrays show report store daemon lasting clients
+//!                                 timings export package
 //! cargo bench -- --long           more repetitions, longer trainings
 //! cargo bench -- --json           one JSON object instead of the table
 //! ```
@@ -29,6 +31,7 @@ mod noisy;
 #[path = "../it/support/nvml.rs"]
 #[expect(dead_code, reason = "the tests use more of it")]
 mod nvml;
+mod observations;
 mod package;
 mod page;
 mod report;
@@ -67,13 +70,14 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 18] = [
+const TOPICS: [(&str, Topic); 19] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
     ("watch", watch::rows),
     ("container", container::rows),
     ("list", list::rows),
+    ("learn", observations::rows),
     ("arrays", arrays::rows),
     ("catalogue", catalogue::rows),
     ("show", show::rows),

@@ -21,6 +21,7 @@ mod cli_import;
 mod cli_list;
 mod cli_logs;
 mod cli_man;
+mod cli_model;
 mod cli_plan;
 mod cli_render;
 mod cli_report;

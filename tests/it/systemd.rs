@@ -8,10 +8,11 @@ use std::process::{Command, Output};
 
 const UNIT: &str = "dlrund.service";
 const EXPORT: &str = "dlrun-export.service";
-const UNITS: [&str; 3] = [UNIT, EXPORT, "dlrun-export.timer"];
+const MODEL: &str = "dlrun-model.service";
+const UNITS: [&str; 5] = [UNIT, EXPORT, "dlrun-export.timer", MODEL, "dlrun-model.timer"];
 /// The worst that `systemd-analyze security` may say, of 10.
 const EXPOSURE: f64 = 2.5;
-/// The same of the export, which needs next to nothing.
+/// The same of the export and of the model, which need next to nothing.
 const EXPORT_EXPOSURE: f64 = 0.5;
 
 fn source() -> &'static Path {
@@ -111,7 +112,11 @@ fn systemd_finds_no_fault_with_the_unit() {
     let installed = Installed::new("/usr");
     let text = installed.read("/usr/lib/systemd/system/dlrund.service");
     // The program is looked for, and systemd's own units are this machine's.
-    let there = |text: &str| text.replace("=/usr/bin/", &format!("={}/usr/bin/", installed.dest.display()));
+    let there = |text: &str| {
+        let dest = installed.dest.display();
+        text.replace("=/usr/bin/", &format!("={dest}/usr/bin/"))
+            .replace("=/usr/lib/", &format!("={dest}/usr/lib/"))
+    };
     let verify = |name: &str, text: &str| {
         let unit = installed.dest.join(name);
         fs::write(&unit, text).expect("ours");
@@ -135,7 +140,7 @@ fn systemd_finds_no_fault_with_the_unit() {
 
 #[test]
 fn the_unit_is_closed_enough() {
-    for (unit, most) in [(UNIT, EXPOSURE), (EXPORT, EXPORT_EXPOSURE)] {
+    for (unit, most) in [(UNIT, EXPOSURE), (EXPORT, EXPORT_EXPOSURE), (MODEL, EXPORT_EXPOSURE)] {
         let path = source().join("systemd").join(unit);
         let arguments = ["security", "--offline=true", "--no-pager", path.to_str().expect("text")];
         let Some(output) = systemd("systemd-analyze", &arguments) else { return };
@@ -203,6 +208,30 @@ fn cron_and_the_timer_run_the_same_export() {
     assert!(users.lines().any(|line| line == "m dlrun-export dlrun"), "{users}");
 }
 
+/// The model's unit, its cron file and the setting speak of the same places.
+#[test]
+fn cron_and_the_timer_fit_the_same_model() {
+    let unit = unit_text(MODEL);
+    let cron = fs::read_to_string(source().join("etc/cron.d/dlrun-model")).expect("the cron file");
+    let lines: Vec<&str> =
+        cron.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).collect();
+    let [line] = lines[..] else { panic!("one line is expected: {lines:?}") };
+    assert!(line.contains(&format!(" {} ", value(&unit, "ExecStart"))) && !line.contains('%'), "{line}");
+    assert_eq!(line.split_whitespace().nth(5), Some(value(&unit, "User")));
+    let state = value(&unit, "Environment");
+    assert!(cron.lines().any(|line| line == state), "{state}");
+    let dir = format!("/var/lib/{}", value(&unit, "StateDirectory"));
+    assert_eq!(state, format!("DLRUN_STATE_DIR={dir}/state"));
+    // All users pass through it to the model.
+    assert_eq!(value(&unit, "StateDirectoryMode"), "0755");
+    let key = dlrun::config::Key::named("model.path").expect("a setting");
+    assert_eq!(key.default, Some(format!("{dir}/model").as_str()));
+    let daemon = dlrun::config::DaemonSettings::merge(&[]);
+    assert_eq!(daemon.read_group(), Some(value(&unit, "Group")), "who may read the nodes' files");
+    let users = fs::read_to_string(source().join("systemd/sysusers.d/dlrun.conf")).expect("the users");
+    assert!(users.lines().any(|line| line == "m dlrun-model dlrun"), "{users}");
+}
+
 #[test]
 fn the_cron_file_is_installed_where_it_is_asked_for() {
     let installed = Installed::new("/usr/local");
@@ -216,6 +245,11 @@ fn the_cron_file_is_installed_where_it_is_asked_for() {
     fs::write(installed.path(path), "# no\n").expect("ours");
     assert!(told(&installed.with_cron("/usr/local", "yes")).contains("kept"));
     assert_eq!(installed.read(path), "# no\n");
+    let model = "/etc/cron.d/dlrun-model";
+    assert!(!installed.path(model).exists(), "one host of the site fits");
+    assert!(installed.with_cron("/usr/local", "model").status.success());
+    assert!(installed.read(model).contains(" /usr/local/lib/dlrun/refit "), "{}", installed.read(model));
+    assert_eq!((installed.mode(model), installed.mode("/usr/local/lib/dlrun/refit")), (0o644, 0o755));
     assert!(!installed.with_cron("/usr/local", "maybe").status.success());
 }
 
@@ -247,7 +281,13 @@ fn what_is_installed_is_what_the_unit_names() {
         );
         let directories = installed.read(&format!("{prefix}/lib/tmpfiles.d/dlrun.conf"));
         let made: Vec<&str> = directories.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
-        for directory in ["/etc/dlrun", "/var/lib/dlrun", "/var/lib/dlrun-export", "/var/spool/dlrun"] {
+        for directory in [
+            "/etc/dlrun",
+            "/var/lib/dlrun",
+            "/var/lib/dlrun-export",
+            "/var/lib/dlrun-model",
+            "/var/spool/dlrun",
+        ] {
             assert!(made.contains(&directory), "{made:?}");
         }
         for directory in ["/etc/dlrun", "/etc/dlrun/conf.d", "/etc/dlrun/dlrund.conf.d"] {
@@ -277,9 +317,11 @@ fn systemd_makes_the_user_and_the_directories() {
     assert_eq!(installed.mode("/var/lib/dlrun"), 0o750);
     assert_eq!(installed.mode("/var/lib/dlrun-export"), 0o700);
     assert_eq!(installed.mode("/var/spool/dlrun"), 0o2750, "the files are for the group");
+    assert_eq!(installed.mode("/var/lib/dlrun-model"), 0o755, "the model is for all");
+    assert_eq!(installed.mode("/var/lib/dlrun-model/state"), 0o700);
     let group = installed.read("/etc/group");
     assert!(
-        group.lines().any(|line| line.starts_with("dlrun:") && line.ends_with(":dlrun-export")),
+        group.lines().any(|line| line.starts_with("dlrun:") && line.ends_with(":dlrun-export,dlrun-model")),
         "{group}"
     );
 }

@@ -3,6 +3,7 @@
 mod export;
 mod image;
 mod make;
+mod model;
 mod records;
 mod report;
 
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub(crate) use self::export::{Export, Format};
 pub(crate) use self::image::{Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageShow, ImageVerb};
 pub(crate) use self::make::{ImageBuild, ImagePull};
+pub(crate) use self::model::{ModelArgs, ModelEvaluate, ModelFit, ModelPredict, ModelShow, ModelVerb};
 pub(crate) use self::records::Import;
 pub(crate) use self::report::{Report, ReportFormat};
 use crate::job::{ArraySpec, SchedulerKind};
@@ -88,6 +90,8 @@ pub(crate) enum Verb {
     Import(Import),
     /// The images that jobs run in
     Image(ImageArgs),
+    /// What the recorded runs say of runs to come
+    Model(ModelArgs),
     /// Print the completion script of a shell
     Completions(Completions),
     /// Print a man page, or write all of them
@@ -139,6 +143,7 @@ impl Verb {
             Self::Config(_) => "config",
             Self::Import(_) => "import",
             Self::Image(args) => args.verb.name(),
+            Self::Model(args) => args.verb.name(),
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
             Self::Exec(_) | Self::Enter(_) | Self::ExecWatch => "exec",

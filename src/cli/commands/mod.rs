@@ -14,6 +14,7 @@ pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod man;
+pub(crate) mod model;
 pub(crate) mod plan;
 pub(crate) mod render;
 pub(crate) mod report;

@@ -5,6 +5,7 @@ mod shelf;
 
 use std::fmt;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, Kind};
@@ -38,6 +39,9 @@ impl fmt::Display for Origin {
 /// The model to plan by: the user's own, else the site's. One that cannot be used is told of in a warning, since a job is not to
 /// wait for it: then the next one is taken, or none.
 pub(crate) fn current(session: &Session) -> Option<(Model, Origin)> {
+    if session.asked_model.is_some() {
+        return meant(session).inspect_err(|error| session.output.warning(&error.message())).ok();
+    }
     if !session.settings.uses_model() {
         return None;
     }
@@ -59,6 +63,44 @@ pub(crate) fn current(session: &Session) -> Option<(Model, Origin)> {
             None
         }
     }
+}
+
+/// The model that was asked for on the command line: a file, or one of the user's own by its name; else the one that plans go by.
+pub(crate) fn meant(session: &Session) -> Result<(Model, Origin), Error> {
+    let Some(named) = &session.asked_model else { return in_use(session) };
+    // Only what holds a `/` or is there is a file: a name that is mistyped is told of as a name.
+    if named.as_os_str().as_bytes().contains(&b'/') || named.is_file() {
+        let model = read_file(named)
+            .map_err(|error| if error.kind == Kind::Missing { error.hinted(NAME_OR_FILE) } else { error })?;
+        return Ok((model, Origin { owner: Owner::User, path: named.to_owned() }));
+    }
+    let Some(name) = named.to_str().filter(|name| is_name(name)) else {
+        let message = format!("`{}` is neither the name of a model nor a file", named.display());
+        return Err(Error::new(Kind::Missing, message).hinted(NAME_OR_FILE));
+    };
+    let Some(shelf) = Shelf::open(session)? else {
+        let message = format!("there is no model `{name}`: you have fitted none");
+        return Err(Error::new(Kind::Missing, message).hinted("`dlrun model fit` makes one"));
+    };
+    let (model, path) = shelf.model(name)?;
+    Ok((model, Origin { owner: Owner::User, path }))
+}
+
+const NAME_OR_FILE: &str =
+    "name one of the models in `models` of the state directory, or a file such as ./site.model";
+
+/// The model that plans go by. Here one that cannot be used is an error.
+fn in_use(session: &Session) -> Result<(Model, Origin), Error> {
+    if let Some(own) = own(session)? {
+        return Ok(own);
+    }
+    of_site(session)?.ok_or_else(|| {
+        let site = session.settings.site_model();
+        let message =
+            format!("there is no performance model, neither your own nor the site's, {}", site.display());
+        Error::new(Kind::Missing, message)
+            .hinted("`dlrun model fit` makes one of your recorded runs; `--store DB` of imported ones")
+    })
 }
 
 /// The user's own current model; `None` where there is none.

@@ -1,0 +1,113 @@
+//! `dlrun model`: its verbs and their arguments.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueHint};
+
+use super::JobFile;
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
+    #[command(subcommand)]
+    pub(crate) verb: ModelVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelVerb {
+    /// Learn from the recorded runs how long trainings take
+    #[command(long_about = FIT)]
+    Fit(ModelFit),
+    /// Tell what a model has learned, from how many runs, and what it cannot say
+    Show(ModelShow),
+    /// Tell how good the model is: on runs that were held back, or by what it foretold
+    #[command(long_about = EVALUATE)]
+    Evaluate(ModelEvaluate),
+    /// Tell how long a job would take, and how much memory, with how sure that is
+    Predict(ModelPredict),
+}
+
+const FIT: &str = "Learn from the recorded runs how long trainings take
+
+Reads all runs of your records, or of --store, and keeps the model under models/ of the state directory; `plan` and `submit` go by \
+it from then on. A model that foretells the newest runs worse than the one in use is kept beside it and does not replace it. The \
+last models are kept (setting `model.keep`), and can be shown by their names. How it works: docs/model.md.";
+
+const EVALUATE: &str = "Tell how good the model is: on runs that were held back, or by what it foretold
+
+Without --live parts of the recorded runs are held back in turn, a model is fitted on the rest, and what it says of them is held \
+against what came, beside simpler ways of guessing. With --live the forecasts that were made when runs were submitted are held \
+against these runs.";
+
+impl ModelVerb {
+    /// The words of the command line, for the JSON envelope.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Fit(_) => "model fit",
+            Self::Show(_) => "model show",
+            Self::Evaluate(_) => "model evaluate",
+            Self::Predict(_) => "model predict",
+        }
+    }
+
+    /// The model that is asked for, by name or file.
+    pub(crate) fn model(&self) -> Option<&Path> {
+        match self {
+            Self::Show(args) => args.model.as_deref(),
+            Self::Predict(args) => args.model.as_deref(),
+            Self::Fit(_) | Self::Evaluate(_) => None,
+        }
+    }
+
+    /// The scheduler that is asked for.
+    pub(crate) fn scheduler(&self) -> Option<&str> {
+        match self {
+            Self::Predict(args) => args.job.scheduler.as_deref(),
+            Self::Show(_) | Self::Fit(_) | Self::Evaluate(_) => None,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelFit {
+    /// Learn from this database, as `dlrun import --store` makes it, instead of your own records
+    #[arg(long, value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub(crate) store: Option<PathBuf>,
+    /// Also write the model for all users, where the setting `model.path` says
+    #[arg(long)]
+    pub(crate) publish: bool,
+    /// Only write the model to this file; nothing is taken into use
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "publish")]
+    pub(crate) output: Option<PathBuf>,
+    /// Take it into use even where it is worse than the one before
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelShow {
+    /// One of your models, or a file; without: the one that plans go by
+    #[arg(value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) model: Option<PathBuf>,
+    /// All effects, not only the ten that are told of each kind
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelEvaluate {
+    /// Of the runs of this database instead of your own records
+    #[arg(long, value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub(crate) store: Option<PathBuf>,
+    /// By the forecasts that were made when the runs were submitted
+    #[arg(long)]
+    pub(crate) live: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelPredict {
+    #[command(flatten)]
+    pub(crate) job: JobFile,
+    /// By one of your models, or a file; without: the one that plans go by
+    #[arg(long, value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) model: Option<PathBuf>,
+}

@@ -1,0 +1,190 @@
+//! `dlrun model fit`: a model of the recorded runs.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::source::Source;
+use super::{priors, words};
+use crate::cli::args::ModelFit;
+use crate::cli::error::{Error, Kind};
+use crate::cli::model::{self, Shelf, place, publish};
+use crate::cli::progress::Display;
+use crate::cli::session::Session;
+use crate::clock::now_ms;
+use crate::diagnostic::printable;
+use crate::model::{Challenge, Model, Priors, Unfit, challenge, evaluate};
+use crate::store::Counted;
+
+/// Runs the verb.
+pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
+    let priors = priors(session)?;
+    let source = Source::open(session, args.store.as_deref())?;
+    let before = if args.output.is_some() { None } else { before(session, args) };
+    let mut display = Display::timed(session.output);
+    let (model, counted) = fit(&source, &priors, &mut display)?;
+    let compared = match &before {
+        Some(before) => compare(&source, &priors, before, &mut display)?,
+        None => None,
+    };
+    drop(display);
+    let is_worse = compared.as_ref().is_some_and(|compared| compared.refit_is_worse) && !args.force;
+    let written = match &args.output {
+        Some(path) => {
+            place(path, &model.to_bytes())?;
+            Written { path: path.clone(), published: None, removed: Vec::new() }
+        }
+        None => keep(session, args, &model, !is_worse)?,
+    };
+    let in_use = args.output.is_none() && !is_worse;
+    let told = Told { model: &model, counted, before: before.as_ref(), compared, in_use, written: &written };
+    session.output.result("model fit", &told.to_json(), &printable(&told.to_text()))?;
+    Ok(0)
+}
+
+/// Fits, and holds runs back to tell how good that is.
+fn fit(source: &Source, priors: &Priors, display: &mut Display) -> Result<(Model, Counted), Error> {
+    display.now("reading the recorded runs", false);
+    let mut observations = source.observations()?;
+    let mut seen = 0_u64;
+    let counting = observations.by_ref().inspect(|_| {
+        seen += 1;
+        if seen.is_multiple_of(10_000) {
+            display.now(&format!("{seen} runs read"), false);
+        }
+    });
+    let fitted = Model::fit(counting, priors);
+    // What went wrong in reading comes first: of a part of the runs nothing is made.
+    let counted = source.finish(observations)?;
+    let model = fitted.map_err(|why| unfit(&why, counted, source))?;
+    display.now("holding runs back and foretelling them", false);
+    let mut observations = source.observations()?;
+    let evaluation = evaluate(observations.by_ref(), priors);
+    source.finish(observations)?;
+    Ok((model.with_made_at(now_ms()).with_evaluation(json!(evaluation)), counted))
+}
+
+/// Why there is no model, with what would help.
+pub(super) fn unfit(why: &Unfit, counted: Counted, source: &Source) -> Error {
+    let more = match counted {
+        Counted { runs: 0, .. } => format!("`{}` holds no runs", source.store.path().display()),
+        Counted { runs, going_on, unmeasured, .. } => {
+            format!("there are {runs} runs: of {unmeasured} starts nothing was measured, {going_on} go on")
+        }
+    };
+    let kind = if matches!(why, Unfit::Unsolvable { .. }) { Kind::Data } else { Kind::Missing };
+    Error::new(kind, format!("{why}; {more}")).hinted(source.hint())
+}
+
+/// The model whose place the new one would take: with `--publish` the site's, else the user's own.
+fn before(session: &Session, args: &ModelFit) -> Option<Model> {
+    let found = if args.publish { model::of_site(session) } else { model::own(session) };
+    match found {
+        Ok(found) => found.map(|(model, _)| model),
+        Err(error) => {
+            session.output.warning(&format!("the model before cannot be compared: {}", error.message()));
+            None
+        }
+    }
+}
+
+/// Holds back the runs that came after those of the model before, and lets both foretell them.
+fn compare(
+    source: &Source,
+    priors: &Priors,
+    before: &Model,
+    display: &mut Display,
+) -> Result<Option<Challenge>, Error> {
+    display.now("comparing with the model before", false);
+    let mut observations = source.observations()?;
+    let compared = challenge(before, before.head().last_at_ms, observations.by_ref(), priors);
+    source.finish(observations)?;
+    Ok(compared)
+}
+
+/// Where a model went.
+struct Written {
+    path: PathBuf,
+    published: Option<PathBuf>,
+    /// Names of models that were removed for their age.
+    removed: Vec<String>,
+}
+
+fn keep(session: &Session, args: &ModelFit, model: &Model, takes_over: bool) -> Result<Written, Error> {
+    let shelf = Shelf::create(session)?;
+    let bytes = model.to_bytes();
+    let name = &model.head().name;
+    let path = shelf.keep(name, &bytes)?;
+    let mut published = None;
+    if takes_over {
+        // What others go by first: where that fails, nothing has changed.
+        if args.publish {
+            let site = session.settings.site_model();
+            publish(&site, &bytes)?;
+            published = Some(site);
+        }
+        shelf.make_current(name)?;
+    }
+    let removed = shelf.prune(session.settings.models_kept(), name)?;
+    Ok(Written { path, published, removed })
+}
+
+/// What is told of a fit.
+struct Told<'a> {
+    model: &'a Model,
+    counted: Counted,
+    before: Option<&'a Model>,
+    compared: Option<Challenge>,
+    in_use: bool,
+    written: &'a Written,
+}
+
+impl Told<'_> {
+    fn to_json(&self) -> Value {
+        let Counted { runs, starts, observations, going_on, unmeasured, epochs, epochs_passed_over } =
+            self.counted;
+        json!({
+            "model": self.model.head(),
+            "path": self.written.path.to_string_lossy(),
+            "published": self.written.published.as_ref().map(|path| path.to_string_lossy()),
+            "in_use": self.in_use,
+            "before": self.before.map(|before| &before.head().name),
+            "compared": self.compared,
+            "removed": self.written.removed,
+            "read": {
+                "runs": runs, "starts": starts, "observations": observations, "going_on": going_on,
+                "unmeasured": unmeasured, "epochs": epochs, "epochs_passed_over": epochs_passed_over,
+            },
+        })
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = words::trained_on(self.model.head());
+        text.push_str(&words::evaluation(self.model.head()));
+        if let Some(compared) = &self.compared {
+            let (new, old) = (&compared.refit, &compared.current);
+            text.push_str(&format!(
+                "of {} newer runs that neither had seen it is off by {} (half of them by less), the model before by {}\n",
+                new.runs,
+                words::off(new.median_error_ln),
+                words::off(old.median_error_ln)
+            ));
+        }
+        let path = self.written.path.display();
+        let name = &self.model.head().name;
+        text.push_str(&match (&self.written.published, self.in_use, self.before) {
+            (Some(site), ..) => format!("published as {}: all users' plans go by it\n", site.display()),
+            (None, true, _) => format!("`plan` and `submit` go by it from now on: {path}\n"),
+            (None, false, Some(before)) => format!(
+                "it is worse, so {} stays in use; this one is kept as {path}\n\
+                 `dlrun model show {name}` tells of it, `dlrun model fit --force` takes it into use\n",
+                before.head().name
+            ),
+            (None, false, None) => format!("written to {path}; nothing goes by it\n"),
+        });
+        if !self.written.removed.is_empty() {
+            text.push_str(&format!("removed for their age: {}\n", self.written.removed.join(", ")));
+        }
+        text
+    }
+}

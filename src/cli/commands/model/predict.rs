@@ -1,0 +1,97 @@
+//! `dlrun model predict`: how long a job would take.
+
+use serde_json::json;
+
+use crate::cli::args::ModelPredict;
+use crate::cli::error::{Error, Kind};
+use crate::cli::foretold;
+use crate::cli::load::{Against, Job};
+use crate::cli::model::meant;
+use crate::cli::session::Session;
+use crate::cli::table::{rendered, table};
+use crate::diagnostic::printable;
+use crate::job::Provenance;
+use crate::plan::Plan;
+use crate::record::Forecast;
+
+/// Runs the verb.
+pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
+    // First the model: without one the job file need not be looked at.
+    let (model, origin) = meant(session)?;
+    let job = Job::load(session, &args.job, Against::Site)?;
+    let plan = &job.plan;
+    plan.warnings.iter().for_each(|warning| session.output.warning(warning));
+    let Some(forecast) = &plan.forecast else {
+        let message = format!("model {} says nothing of this job", model.head().name);
+        return Err(Error::new(Kind::Missing, message)
+            .hinted("it goes by `[workload]` and `[framework]`: say there what is trained, and with what"));
+    };
+    let value = json!({
+        "forecast": forecast,
+        "path": origin.path.to_string_lossy(),
+        "framework": plan.framework,
+        "image": plan.image.as_ref().map(|image| &image.source),
+        "workload": plan.workload,
+        "scheduler": plan.scheduler,
+        "nodes": plan.resources.nodes,
+        "candidates": plan.ways,
+    });
+    let text = described(plan, forecast) + &format!("  by {origin}: {}\n", model.head().name) + &ways(plan);
+    session.output.result("model predict", &value, &printable(&text))?;
+    Ok(0)
+}
+
+fn described(plan: &Plan, forecast: &Forecast) -> String {
+    let mut lines =
+        vec![format!("{}: an epoch takes {}", plan.name, foretold::seconds(&forecast.epoch_seconds))];
+    if let Some(extra) = &forecast.first_extra_seconds {
+        lines.push(format!("  the first takes longer by {}", foretold::seconds(extra)));
+    }
+    if let Some(outside) = &forecast.outside_seconds {
+        lines.push(format!("  start-up, evaluation, checkpoints and the end {}", foretold::seconds(outside)));
+    }
+    match (&forecast.total_seconds, plan.workload.epochs) {
+        (Some(total), Some(epochs)) => {
+            lines.push(format!("  {epochs} epochs in all {}", foretold::seconds(total)))
+        }
+        (Some(total), None) => lines.push(format!("  in all {}", foretold::seconds(total))),
+        (None, _) => lines.push("  in all: not known without `workload.epochs`".to_owned()),
+    }
+    match &forecast.memory_bytes {
+        Some(bytes) => lines.push(format!("  memory of a node {}", foretold::memory(bytes))),
+        None => lines.push("  memory of a node: not known".to_owned()),
+    }
+    lines.push(format!("  rests on {}", foretold::basis(forecast.basis, forecast.runs)));
+    lines.extend(forecast.beyond.iter().map(|beyond| format!("  beyond what was measured: {beyond}")));
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// The ways that the job leaves open, best first as the plan has them; nothing where there is one.
+fn ways(plan: &Plan) -> String {
+    if plan.ways.len() < 2 {
+        return String::new();
+    }
+    let mut rows = table();
+    rows.set_header(["", "image", "version", "compiler", "provenance", "nodes", "epoch", "rests on"]);
+    for way in &plan.ways {
+        let word = |word: Option<&str>| word.unwrap_or("-").to_owned();
+        let told = way.forecast.as_ref().map(|told| {
+            (
+                foretold::seconds(&told.epoch_seconds),
+                format!("{}, {}", told.basis.as_str(), foretold::count(told.runs, "run")),
+            )
+        });
+        let (epoch, rests_on) = told.unwrap_or_else(|| ("-".to_owned(), "-".to_owned()));
+        rows.add_row([
+            if way.chosen { "chosen" } else { "" }.to_owned(),
+            word(way.image.as_deref()),
+            word(way.version.as_deref()),
+            word(way.compiler.as_deref()),
+            word(way.provenance.map(Provenance::as_str)),
+            way.nodes.to_string(),
+            epoch,
+            rests_on,
+        ]);
+    }
+    format!("\n{}", rendered(rows))
+}
