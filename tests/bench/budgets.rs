@@ -34,6 +34,7 @@ mod nvml;
 mod observations;
 mod package;
 mod page;
+mod plan;
 mod report;
 mod show;
 mod site;
@@ -80,6 +81,7 @@ const TOPICS: [(&str, Topic); 19] = [
     ("learn", observations::rows),
     ("arrays", arrays::rows),
     ("catalogue", catalogue::rows),
+    ("plan", plan::rows),
     ("show", show::rows),
     ("report", page::rows),
     ("store", store::rows),

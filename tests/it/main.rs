@@ -54,6 +54,7 @@ mod insight;
 mod layering;
 mod local;
 mod model;
+mod model_choice;
 mod model_evaluate;
 mod monitor;
 mod node_kills;

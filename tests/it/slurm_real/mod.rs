@@ -6,6 +6,7 @@ mod containers;
 mod convert;
 mod daemon;
 mod fit;
+mod model;
 mod options;
 mod site;
 mod waiting;
