@@ -71,7 +71,7 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 19] = [
+const TOPICS: [(&str, Topic); 20] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
