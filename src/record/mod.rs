@@ -21,6 +21,7 @@ mod sample;
 mod series;
 mod status;
 mod table;
+mod target;
 mod timing;
 mod usage;
 
@@ -47,6 +48,7 @@ pub use series::{
 };
 pub use status::{Outcome, QueueEntry, Status, resolve};
 pub use table::{Cell, Field, FieldType, Role, Table};
+pub use target::{DiskBench, NodeBench, PastCache, Spread, TargetRecord};
 pub use timing::{
     Epoch, EpochNumbering, MAX_EPOCHS_KEPT, Progress, Scope, StepMark, StepTimes, Throughput, TimeSource,
 };

@@ -71,6 +71,19 @@ pub struct HostFacts {
     pub omp_num_threads: Option<String>,
 }
 
+impl HostFacts {
+    /// What makes two machines comparable: the CPU, how many, and memory to the next GiB (equal machines differ by a few
+    /// MiB). `None` where the CPU is not known.
+    #[must_use]
+    pub fn fingerprint(&self) -> Option<String> {
+        let model = self.cpu_model.as_deref()?;
+        let cpus = self.cpus?;
+        let memory =
+            self.mem_total_bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.div_ceil(1 << 30).to_string());
+        Some(format!("{model}; {cpus} CPUs; {memory} GiB"))
+    }
+}
+
 /// What watching cost, measured by the watcher on itself; with the node daemon, by the watcher and the daemon's share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct WatcherCost {
@@ -171,5 +184,26 @@ impl NodeRecord {
             gpus: Vec::new(),
             events: Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_of_one_kind_share_a_fingerprint() {
+        let host = |mem_total_bytes| HostFacts {
+            hostname: "n".into(),
+            cpu_model: Some("EPYC 7742".into()),
+            cpus: Some(128),
+            mem_total_bytes,
+            ..HostFacts::default()
+        };
+        let one = host(Some(540_000_000_000)).fingerprint();
+        assert_eq!(one, host(Some(540_001_000_000)).fingerprint());
+        assert_eq!(one.as_deref(), Some("EPYC 7742; 128 CPUs; 503 GiB"));
+        assert_eq!(host(None).fingerprint().as_deref(), Some("EPYC 7742; 128 CPUs; ? GiB"));
+        assert_eq!(HostFacts::default().fingerprint(), None);
     }
 }

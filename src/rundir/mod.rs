@@ -10,6 +10,7 @@
 //!                                                       series-0000.seg  samples, never changed once written
 //! STATE/site/<scheduler>.json                                   what the scheduler said of the site, for a while
 //! STATE/imports/<sha256>.jsonl.zst                              what was imported from elsewhere
+//! STATE/targets/<fingerprint>.json                              what a kind of node was measured to do (TargetRecord)
 //! ```
 //!
 //! The directory may lie on a network file system: nothing here relies on locks. A file is written beside its place and
@@ -25,6 +26,7 @@ mod place;
 mod run;
 mod site;
 mod state;
+mod targets;
 mod time;
 mod words;
 

@@ -8,7 +8,8 @@ use super::open::StoreError;
 use super::{integer, optional};
 use crate::job::{Provenance, RunId};
 use crate::record::{
-    EpochNumbering, ExitStatus, HostFacts, MeasureKey, NodeRecord, NodeState, Outcome, RunRecord, Status,
+    EpochNumbering, ExitStatus, HostFacts, MeasureKey, NodeFigures, NodeRecord, NodeState, Outcome,
+    RunRecord, Status,
 };
 
 /// An older record changes nothing, and then there is no row to return.
@@ -281,12 +282,36 @@ impl Writer<'_> {
     }
 
     pub(super) fn target_row(&self, host: &HostFacts) -> Result<Option<i64>, StoreError> {
-        let Some(fingerprint) = fingerprint(host) else { return Ok(None) };
+        let Some(fingerprint) = host.fingerprint() else { return Ok(None) };
         self.execute(
             "INSERT OR IGNORE INTO target (fingerprint, cpu_model, cpus, mem_total_bytes) VALUES (?1, ?2, ?3, ?4)",
             params![fingerprint, host.cpu_model, optional(host.cpus), optional(host.mem_total_bytes)],
         )?;
         self.select("SELECT id FROM target WHERE fingerprint = ?1", [fingerprint])
+    }
+
+    /// Notes what a kind of node was measured to do. What was measured later stays, so files may come in any order. `false`
+    /// where the kind has no name, the figures are none, or nothing is new.
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] and what the disk adds to it.
+    pub fn put_figures(&self, host: &HostFacts, figures: &NodeFigures) -> Result<bool, StoreError> {
+        let Some(target) = self.target_row(host)?.filter(|_| figures.are_sound()) else { return Ok(false) };
+        let changed = self.execute(
+            "UPDATE target SET core_gflops = ?2, node_gflops = ?3, memory_gb_per_second = ?4,
+                 disk_mb_per_second = ?5, benched_at_ms = ?6
+             WHERE id = ?1 AND (coalesce(benched_at_ms, -1), coalesce(core_gflops, 0.0), coalesce(node_gflops, 0.0),
+                     coalesce(memory_gb_per_second, 0.0)) < (?6, ?2, ?3, ?4)",
+            params![
+                target,
+                figures.core_gflops,
+                figures.node_gflops,
+                figures.memory_gb_per_second,
+                figures.disk_mb_per_second,
+                integer(figures.measured_at_ms),
+            ],
+        )?;
+        Ok(changed > 0)
     }
 
     /// `None` where a newer record is there.
@@ -368,16 +393,6 @@ impl Writer<'_> {
     }
 }
 
-/// What makes two machines comparable: the CPU, how many, and memory to the next GiB (equal machines differ by a few
-/// MiB). `None` where the CPU is not known.
-fn fingerprint(host: &HostFacts) -> Option<String> {
-    let model = host.cpu_model.as_deref()?;
-    let cpus = host.cpus?;
-    let memory =
-        host.mem_total_bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.div_ceil(1 << 30).to_string());
-    Some(format!("{model}; {cpus} CPUs; {memory} GiB"))
-}
-
 fn node_state(state: NodeState) -> &'static str {
     match state {
         NodeState::Running => "running",
@@ -395,24 +410,5 @@ pub(super) fn exit_columns(exit: Option<ExitStatus>) -> (Option<i32>, Option<i32
         Some(ExitStatus::Code(code)) => (Some(code), None),
         Some(ExitStatus::Signal(signal)) => (None, Some(signal)),
         None => (None, None),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn machines_of_one_kind_share_a_fingerprint() {
-        let host = |mem_total_bytes| HostFacts {
-            hostname: "n".into(),
-            cpu_model: Some("EPYC 7742".into()),
-            cpus: Some(128),
-            mem_total_bytes,
-            ..HostFacts::default()
-        };
-        assert_eq!(fingerprint(&host(Some(540_000_000_000))), fingerprint(&host(Some(540_001_000_000))));
-        assert_eq!(fingerprint(&host(None)).as_deref(), Some("EPYC 7742; 128 CPUs; ? GiB"));
-        assert_eq!(fingerprint(&HostFacts::default()), None);
     }
 }

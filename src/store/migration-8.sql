@@ -15,3 +15,10 @@ ALTER TABLE target ADD COLUMN node_gflops REAL;
 ALTER TABLE target ADD COLUMN memory_gb_per_second REAL;
 ALTER TABLE target ADD COLUMN disk_mb_per_second REAL;
 ALTER TABLE target ADD COLUMN benched_at_ms INTEGER;
+-- The rows of usage carry the figures of their target.
+CREATE TRIGGER target_changed AFTER UPDATE ON target
+    WHEN (NEW.core_gflops, NEW.node_gflops, NEW.memory_gb_per_second, NEW.disk_mb_per_second, NEW.benched_at_ms)
+        IS NOT (OLD.core_gflops, OLD.node_gflops, OLD.memory_gb_per_second, OLD.disk_mb_per_second, OLD.benched_at_ms)
+BEGIN
+    UPDATE node SET change_seq = NULL WHERE target = NEW.id;
+END;

@@ -1,6 +1,6 @@
 //! Questions about runs: which there are, which one somebody means, which are not over.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::types::Type;
 use rusqlite::{Params, Row, params};
@@ -91,6 +91,16 @@ impl Store {
     /// As [`Store::list`].
     pub fn known_runs(&self) -> Result<HashSet<RunId>, StoreError> {
         Ok(self.rows("SELECT run_id FROM run WHERE origin IS NULL", [], run_id)?.into_iter().collect())
+    }
+
+    /// When each kind of node that was measured was so, by its fingerprint, in Unix milliseconds UTC.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn known_figures(&self) -> Result<HashMap<String, u64>, StoreError> {
+        let sql = "SELECT fingerprint, benched_at_ms FROM target WHERE benched_at_ms IS NOT NULL";
+        let read = |row: &Row<'_>| Ok((row.get(0)?, unsigned(row, 1)?.unwrap_or(0)));
+        Ok(self.rows(sql, [], read)?.into_iter().collect())
     }
 
     /// Finds the run that `text` means: `@1` is the latest, `@2` the one before; else a whole run id; else the newest

@@ -14,6 +14,7 @@ use crate::store::{Segment, StoreError, Writer};
 impl Tracker<'_> {
     /// Takes in runs that came to be without this index: on another machine, or through `dlrun render`.
     pub(crate) fn discover(&mut self) -> Result<(), Error> {
+        self.take_in_targets()?;
         let known = self.store.known_runs()?;
         let new: Vec<RunId> = self.state.runs()?.filter(|run_id| !known.contains(run_id)).collect();
         self.take_in(&new)?;
@@ -23,10 +24,37 @@ impl Tracker<'_> {
     /// Makes the index anew from the files; returns the number of runs.
     pub(crate) fn reindex(&mut self) -> Result<usize, Error> {
         self.store.write(|writer| writer.clear())?;
+        // Before the runs, which would all change else.
+        self.take_in_targets()?;
         let all: Vec<RunId> = self.state.runs()?.collect();
         self.take_in(&all)?;
         self.take_in_imports()?;
         Ok(all.len())
+    }
+
+    /// Takes in what kinds of nodes were measured to do, by this machine or another.
+    fn take_in_targets(&mut self) -> Result<(), Error> {
+        let (mut targets, wrong) = self.state.targets()?;
+        for error in wrong {
+            self.warn(
+                "target",
+                &format!("what a node was measured to do is passed over: {}", chain(&error).join(": ")),
+            );
+        }
+        if targets.is_empty() {
+            return Ok(());
+        }
+        let known = self.store.known_figures()?;
+        targets.retain(|target| {
+            known.get(&target.fingerprint).is_none_or(|known| *known < target.figures.measured_at_ms)
+        });
+        if targets.is_empty() {
+            return Ok(());
+        }
+        self.store.write(|writer| {
+            targets.iter().try_for_each(|target| writer.put_figures(&target.host, &target.figures).map(drop))
+        })?;
+        Ok(())
     }
 
     /// Takes in what was imported without this index: on another machine, or into an earlier one.

@@ -6,7 +6,7 @@ mod rows;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Epoch, Event, GpuUsage, MeasureKey, NodeRecord, RunRecord, Sample, Status, Table};
+use super::{Epoch, Event, GpuUsage, MeasureKey, NodeFigures, NodeRecord, RunRecord, Sample, Status, Table};
 use crate::job::JobId;
 use rows::{EpochRow, EventRow, GpuRow, GpuSampleRow, ProcessSampleRow, RunRow, SampleRow, UsageRow};
 
@@ -64,6 +64,8 @@ pub struct IncomingRun {
 pub struct IncomingUsage {
     /// The record, without epochs, GPUs and events: those have rows of their own.
     pub record: NodeRecord,
+    /// What this kind of node was measured to do.
+    pub figures: Option<NodeFigures>,
     /// The job of the attempt, by the marks of its batch script.
     pub attempt_job_id: Option<JobId>,
     /// The node of its batch shell.

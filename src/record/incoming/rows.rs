@@ -13,8 +13,8 @@ use crate::record::timing::null_as_nan;
 use crate::record::{
     ArrayPart, Cause, CauseKind, Conditions, ContainerRecord, ElementCounts, Epoch, EpochNumbering, Event,
     EventKind, ExitStatus, Forecast, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, MeasureKey, Missing,
-    NodeRecord, NodeState, ProcessReading, Progress, RunImage, RunRecord, Sample, Scope, Status, StepMark,
-    StepTimes, Throughput, TimeSource, Usage, WatcherCost,
+    NodeFigures, NodeRecord, NodeState, ProcessReading, Progress, RunImage, RunRecord, Sample, Scope, Status,
+    StepMark, StepTimes, Throughput, TimeSource, Usage, WatcherCost,
 };
 
 /// The longest name, in bytes.
@@ -66,6 +66,15 @@ fn amount_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Option<f64>, D
     #[derive(Deserialize)]
     struct Amount(#[serde(deserialize_with = "amount")] f64);
     Ok(Option::<Amount>::deserialize(source)?.map(|amount| amount.0))
+}
+
+/// What a machine was measured to do: models divide by it.
+fn rate_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Option<f64>, D::Error> {
+    let value = Option::<f64>::deserialize(source)?;
+    match value.filter(|value| *value <= 0.0) {
+        Some(value) => Err(D::Error::custom(format!("{value:?} is not above zero"))),
+        None => Ok(value),
+    }
 }
 
 /// A database holds no larger number, and the same row must be the same version again.
@@ -326,6 +335,15 @@ measured!(UsageRow {
     evaluation_outside_seconds: Option<f64>,
     #[serde(default, deserialize_with = "amount_or_none")]
     checkpoint_outside_seconds: Option<f64>,
+    #[serde(default, deserialize_with = "rate_or_none")]
+    core_gflops: Option<f64>,
+    #[serde(default, deserialize_with = "rate_or_none")]
+    node_gflops: Option<f64>,
+    #[serde(default, deserialize_with = "rate_or_none")]
+    memory_gb_per_second: Option<f64>,
+    #[serde(default, deserialize_with = "rate_or_none")]
+    disk_mb_per_second: Option<f64>,
+    benched_at_ms: Option<u64>,
 });
 
 impl UsageRow {
@@ -339,6 +357,17 @@ impl UsageRow {
             kernel: self.kernel.clone(),
             omp_num_threads: self.omp_num_threads.clone(),
         }
+    }
+
+    /// What the kind of node was measured to do, where all but the disk is told.
+    fn figures(&self) -> Option<NodeFigures> {
+        Some(NodeFigures {
+            core_gflops: self.core_gflops?,
+            node_gflops: self.node_gflops?,
+            memory_gb_per_second: self.memory_gb_per_second?,
+            disk_mb_per_second: self.disk_mb_per_second,
+            measured_at_ms: self.benched_at_ms?,
+        })
     }
 
     fn usage(&self) -> Usage {
@@ -418,6 +447,7 @@ impl From<UsageRow> for Incoming {
         let version = row.version();
         let usage = IncomingUsage {
             record,
+            figures: row.figures(),
             attempt_job_id: row.attempt_job_id.map(JobId),
             attempt_first_node: row.attempt_first_node,
             attempt_started_at_ms: row.attempt_started_at_ms,

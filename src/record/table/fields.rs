@@ -196,6 +196,14 @@ const USAGE: &[Field] = &[
         "Time of evaluation outside of all epochs, where the program told it.",
     ),
     real("checkpoint_outside_seconds", "Time of writing checkpoints outside of all epochs, likewise."),
+    real(
+        "core_gflops",
+        "What one core of this kind of node was measured to do (`dlrun bench node`), in 10^9 single-precision operations per second.",
+    ),
+    real("node_gflops", "The same of all cores at once."),
+    real("memory_gb_per_second", "Memory bandwidth of this kind of node, in 10^9 bytes per second."),
+    real("disk_mb_per_second", "Sequential reading of this kind of node, in 10^6 bytes per second."),
+    whole("benched_at_ms", "When this kind of node was measured."),
 ];
 
 const GPUS: &[Field] = &[

@@ -144,6 +144,11 @@ const USAGE: &[&str] = &[
     "shell_code",
     "evaluation_outside_seconds",
     "checkpoint_outside_seconds",
+    "core_gflops",
+    "node_gflops",
+    "memory_gb_per_second",
+    "disk_mb_per_second",
+    "benched_at_ms",
 ];
 
 const GPUS: &[&str] = &[

@@ -234,6 +234,9 @@ impl Importer<'_> {
         let attempt = writer.attempt_row(&key.run_id, key.element, key.attempt)?;
         self.note_attempt(attempt, usage)?;
         let target = writer.target_row(&record.host)?;
+        if let Some(figures) = &usage.figures {
+            writer.put_figures(&record.host, figures)?;
+        }
         let Some(node) = writer.node_row(attempt, target, record)? else { return Ok(Taken::Known) };
         writer.replace_usage(node, record)?;
         writer.replace_holes(node, record)?;
