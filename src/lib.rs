@@ -39,6 +39,7 @@ pub mod client;
 pub mod container;
 pub mod export;
 pub mod monitor;
+pub mod nodebench;
 pub mod pyenv;
 pub mod rundir;
 pub mod scheduler;

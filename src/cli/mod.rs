@@ -10,6 +10,7 @@ mod elements;
 mod error;
 mod follow;
 mod foretold;
+mod gpus;
 mod images;
 mod imported;
 mod incoming;
@@ -105,6 +106,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Import(args) => commands::import::run(&session(None)?, args),
         Verb::Image(args) => commands::image::run(&session(None)?, args),
         Verb::Model(args) => commands::model::run(session(args.verb.scheduler())?, args),
+        Verb::Bench(args) => commands::bench::run(&session(args.verb.scheduler())?, args),
         Verb::Completions(args) => commands::completions::run(output, args),
         Verb::Man(args) => commands::man::run(output, args),
         Verb::Exec(args) => commands::exec::run(output, args),

@@ -50,6 +50,21 @@ pub fn cpus_effective(pid: u32) -> Option<f64> {
     Some(cgroup::cpu_quota(pid).map_or(allowed, |quota| quota.min(allowed)))
 }
 
+/// Memory that a process may take without harm to others, in bytes: what the kernel could give (`MemAvailable`), or less where
+/// the cgroups around it leave less.
+#[must_use]
+pub fn memory_available(pid: u32) -> Option<u64> {
+    let of_node = available_bytes(&read_text(Path::new("/proc/meminfo"), STATUS_BYTES_MAX)?)?;
+    Some(cgroup::memory_left(pid).map_or(of_node, |left| left.min(of_node)))
+}
+
+/// `MemAvailable:   22702000 kB`.
+fn available_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
 /// The kind of file system that something lies on, in the kernel's word: `nfs4`, `lustre`, `tmpfs`, `ext4`, ... It may
 /// block for ever where a server does not answer, so it is asked on a thread that nobody waits for.
 #[must_use]
@@ -75,17 +90,25 @@ fn type_of_mount(mounts: &str, number: &str) -> Option<String> {
 /// it.
 #[must_use]
 pub fn node_busy_us() -> Option<u64> {
-    let ticks = busy_ticks(&read_text(Path::new("/proc/stat"), STAT_BYTES_MAX)?)?;
-    Some(Units::of_system().us(ticks))
+    let (busy, _) = cpu_ticks(&read_text(Path::new("/proc/stat"), STAT_BYTES_MAX)?)?;
+    Some(Units::of_system().us(busy))
 }
 
-/// `cpu  USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...`; user time has the guests' in it (`proc(5)`).
-fn busy_ticks(stat: &str) -> Option<u64> {
+/// CPU time that a hypervisor took from the CPUs of the node since boot, in microseconds.
+#[must_use]
+pub fn node_stolen_us() -> Option<u64> {
+    let (_, stolen) = cpu_ticks(&read_text(Path::new("/proc/stat"), STAT_BYTES_MAX)?)?;
+    Some(Units::of_system().us(stolen))
+}
+
+/// Busy and stolen, of `cpu  USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...`; user time has the guests' in it (`proc(5)`).
+fn cpu_ticks(stat: &str) -> Option<(u64, u64)> {
     let mut fields = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
     let mut next = || fields.next()?.parse::<u64>().ok();
     let (user, nice, system, _idle, _iowait) = (next()?, next()?, next()?, next()?, next()?);
     let interrupts = next().unwrap_or(0).saturating_add(next().unwrap_or(0));
-    Some(user.saturating_add(nice).saturating_add(system).saturating_add(interrupts))
+    let busy = user.saturating_add(nice).saturating_add(system).saturating_add(interrupts);
+    Some((busy, next().unwrap_or(0)))
 }
 
 fn read_text(path: &Path, limit: u64) -> Option<String> {
@@ -126,8 +149,15 @@ mod tests {
 
     #[test]
     fn busy_is_what_is_neither_idle_nor_stolen() {
-        assert_eq!(busy_ticks("cpu  10 2 3 1000 50 4 5 600 7 8\ncpu0 1 1\n"), Some(24));
-        assert_eq!((busy_ticks("cpu  1 2 3 4 5\n"), busy_ticks("cpu  1 2\n")), (Some(6), None));
-        assert!(node_busy_us().expect("/proc/stat") > 0);
+        assert_eq!(cpu_ticks("cpu  10 2 3 1000 50 4 5 600 7 8\ncpu0 1 1\n"), Some((24, 600)));
+        assert_eq!((cpu_ticks("cpu  1 2 3 4 5\n"), cpu_ticks("cpu  1 2\n")), (Some((6, 0)), None));
+        assert!(node_busy_us().expect("/proc/stat") > 0 && node_stolen_us().is_some());
+    }
+
+    #[test]
+    fn available_memory_is_what_the_kernel_could_give() {
+        let text = "MemTotal: 8 kB\nMemFree: 1 kB\nMemAvailable:    4096 kB\n";
+        assert_eq!((available_bytes(text), available_bytes("MemTotal: 8 kB\n")), (Some(4 << 20), None));
+        assert!(memory_available(std::process::id()).expect("/proc/meminfo") > 0);
     }
 }

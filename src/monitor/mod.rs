@@ -28,7 +28,9 @@ mod fake_proc;
 
 pub use baseline::Baseline;
 pub use cgroup::JobCgroup;
-pub use conditions::{affinity, cpus_effective, node_busy_us, storage_class};
+pub use conditions::{
+    affinity, cpus_effective, memory_available, node_busy_us, node_stolen_us, storage_class,
+};
 pub use contained::runs_in_container;
 pub use gpu::{
     GpuCondition, GpuError, GpuProcess, GpuRead, GpuReader, GpuReport, GpuShare, GpuState, GpuWatch, GpuXid,

@@ -18,7 +18,7 @@ const LEVEL_1: &[&[&str]] = &[
 ];
 /// Level 2 holds one outside thing each; none knows another.
 const LEVEL_2: &[&str] =
-    &["client", "export", "scheduler", "monitor", "store", "rundir", "pyenv", "container"];
+    &["client", "export", "scheduler", "monitor", "nodebench", "store", "rundir", "pyenv", "container"];
 /// Level 3: programs. The command line starts the others.
 const LEVEL_3: &[&[&str]] = &[&["daemon", "supervise"], &["cli"]];
 

@@ -1,5 +1,6 @@
 //! The command line. Help texts, man pages, completions and `docs/cli.md` all come from here.
 
+mod bench;
 mod export;
 mod image;
 mod make;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
+pub(crate) use self::bench::{BenchArgs, BenchNode, BenchVerb};
 pub(crate) use self::export::{Export, Format};
 pub(crate) use self::image::{Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageShow, ImageVerb};
 pub(crate) use self::make::{ImageBuild, ImagePull};
@@ -92,6 +94,8 @@ pub(crate) enum Verb {
     Image(ImageArgs),
     /// What the recorded runs say of runs to come
     Model(ModelArgs),
+    /// Measurements: matrices of trainings, and what a kind of node can do
+    Bench(BenchArgs),
     /// Print the completion script of a shell
     Completions(Completions),
     /// Print a man page, or write all of them
@@ -144,6 +148,7 @@ impl Verb {
             Self::Import(_) => "import",
             Self::Image(args) => args.verb.name(),
             Self::Model(args) => args.verb.name(),
+            Self::Bench(args) => args.verb.name(),
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
             Self::Exec(_) | Self::Enter(_) | Self::ExecWatch => "exec",

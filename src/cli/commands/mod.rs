@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub(crate) mod bench;
 pub(crate) mod cancel;
 pub(crate) mod check;
 pub(crate) mod completions;

@@ -1,34 +1,17 @@
 //! Whether the GPUs of this machine can be read.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use super::Finding;
-use crate::monitor::{GpuCondition, GpuReport, GpuState, GpuWatch, WatchPace, gpu_driver_present};
+use crate::cli::gpus::settled;
+use crate::monitor::{GpuCondition, GpuReport, GpuState};
 
 const CHECK: &str = "gpus";
-/// How long a driver may take: one that is not kept loaded needs seconds.
-const PATIENCE: Duration = Duration::from_secs(3);
-const PAUSE: Duration = Duration::from_millis(50);
 
-/// Opens the driver, in a thread that may hang.
+/// Asks the driver, and waits for it a little.
 pub(super) fn look(library: Option<&Path>) -> Finding {
-    if library.is_none() && !gpu_driver_present(Path::new("/")) {
-        return Finding::ok(CHECK, "no NVIDIA driver is loaded here");
-    }
-    let watch = GpuWatch::nvidia(library.map(Path::to_owned), WatchPace::default());
-    let latest = Instant::now() + PATIENCE;
-    // That the driver has not answered yet is what every watch says at first.
-    let first = watch.latest().missing;
-    loop {
-        let report = watch.latest();
-        let waits = report.gpus.iter().any(|gpu| gpu.condition == GpuCondition::Waiting);
-        let answered = report.missing.is_none() || report.missing != first;
-        if (answered && !waits) || Instant::now() >= latest {
-            return of_report(&report);
-        }
-        std::thread::sleep(PAUSE);
-    }
+    settled(library)
+        .map_or_else(|| Finding::ok(CHECK, "no NVIDIA driver is loaded here"), |report| of_report(&report))
 }
 
 fn of_report(report: &GpuReport) -> Finding {

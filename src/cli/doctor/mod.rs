@@ -4,6 +4,7 @@
 mod clocks;
 mod container;
 mod daemon;
+mod figures;
 mod gpus;
 mod here;
 mod queues;
@@ -104,6 +105,7 @@ pub(crate) fn look(session: &Session) -> Examination {
     findings.push(here::python(settings.python_interpreter()));
     findings.extend(daemon::look(settings.daemon_socket(), now_ms()));
     findings.push(gpus::look(settings.nvml_library()));
+    findings.push(figures::look(session));
     findings.extend([here::cgroups(), here::cgroup()]);
     Examination { findings, site }
 }

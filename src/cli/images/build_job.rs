@@ -165,14 +165,14 @@ fn environment(session: &Session) -> Result<Vec<String>, Error> {
 }
 
 /// A job file is text.
-fn text_of(path: &Path) -> Result<String, Error> {
+pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
     let text = path.to_str().filter(|text| !text.chars().any(char::is_control));
     text.map(str::to_owned).ok_or_else(|| {
         Error::new(Kind::Usage, format!("the path {path:?} is no text that a job file can hold"))
     })
 }
 
-/// A basic string of TOML.
-fn quoted(text: &str) -> String {
+/// A basic string of TOML, of text without control characters.
+pub(crate) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -21,7 +21,7 @@ pub use layout::{CgroupLayout, CgroupVersion, layout};
 pub use locate::{CgroupDirectories, JobCgroup, LocateError, locate, locate_in};
 use members::{list_processes, tree_of};
 pub use path::{CgroupContainer, CgroupScheduler, ContainerKind};
-pub(super) use quota::cpu_quota;
+pub(super) use quota::{cpu_quota, memory_left};
 
 use super::process::Io;
 use devices::Devices;

@@ -1,0 +1,36 @@
+//! `dlrun bench`: its verbs and their arguments, a file each.
+
+mod node;
+
+use clap::{Args, Subcommand};
+
+pub(crate) use node::BenchNode;
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) verb: BenchVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchVerb {
+    /// Measure what this kind of node can do: memory bandwidth, floating-point peak, reading
+    #[command(long_about = node::ABOUT)]
+    Node(BenchNode),
+}
+
+impl BenchVerb {
+    /// The words of the command line, for the JSON envelope.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Node(_) => "bench node",
+        }
+    }
+
+    /// The scheduler that was asked for.
+    pub(crate) fn scheduler(&self) -> Option<&str> {
+        match self {
+            Self::Node(args) => args.scheduler.as_deref(),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Arguments of `dlrun bench node`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::job::SchedulerKind;
+use crate::units::Bytes;
+
+/// What `dlrun bench node --help` says beside its options.
+pub(super) const ABOUT: &str = "Measure what this kind of node can do: memory bandwidth, floating-point peak, reading
+
+It takes half a minute, on all CPUs that this process may use. What was measured is kept in the state directory, once for each \
+kind of node; runs on such nodes carry the figures, and the performance model tells nodes apart by them. Figures of a node that is \
+busy, or of which only a part may be used, are told and not kept, with exit code 75.";
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchNode {
+    /// Measure as a job on each kind of node of the site, alone on its node
+    #[arg(long)]
+    pub(crate) submit: bool,
+    /// With --submit: only the nodes of this queue
+    #[arg(long, value_name = "QUEUE", requires = "submit")]
+    pub(crate) queue: Option<String>,
+    /// With --submit: whom the jobs are charged to
+    #[arg(long, value_name = "ACCOUNT", requires = "submit")]
+    pub(crate) account: Option<String>,
+    /// With --submit: who takes the jobs; auto: the one whose commands are found, else this machine
+    #[arg(long, value_name = "KIND", requires = "submit", value_parser = SchedulerKind::WORDS)]
+    pub(crate) scheduler: Option<String>,
+    /// Where reading is measured, with a file that has no name; default: the state directory, else $TMPDIR
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
+    /// Length of that file at most, and never more than a tenth of the free space
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = Bytes::parse)]
+    pub(crate) file: Bytes,
+    /// Do not measure reading
+    #[arg(long, conflicts_with_all = ["dir", "file"])]
+    pub(crate) no_disk: bool,
+    /// Memory of the three arrays together; default: each four times as large as the last-level caches
+    #[arg(long, value_name = "SIZE", value_parser = arrays)]
+    pub(crate) arrays: Option<Bytes>,
+    /// Keep the figures although the node is busy, or only a part of it may be used
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Smaller ones measure the caches of one core.
+fn arrays(text: &str) -> Result<Bytes, String> {
+    let bytes = Bytes::parse(text).map_err(|error| error.to_string())?;
+    let least = Bytes(1 << 20);
+    if bytes < least { Err(format!("the arrays are {least} together at least")) } else { Ok(bytes) }
+}
