@@ -6,7 +6,7 @@ use super::{HoldOut, keys};
 use crate::model::{Length, Observation};
 
 /// More runs than this are not evaluated: a sample of them says the same, and an evaluation fits the model some twenty times.
-pub const EVALUATED: usize = 5_000;
+pub const EVALUATED: usize = 2_000;
 /// Parts that runs and configurations are dealt into.
 const FOLDS: usize = 5;
 /// Parts that workloads are dealt into at most; up to so many, each is held back by itself.
