@@ -57,6 +57,8 @@ mod local;
 mod model;
 mod model_choice;
 mod model_evaluate;
+mod model_real;
+mod model_scaling;
 mod monitor;
 mod node_kills;
 mod node_store;
