@@ -70,8 +70,8 @@ impl Ending {
 #[derive(Debug, Clone, Default)]
 pub struct EpochTally {
     /// Steady ones: place, source, seconds. Of many those whose place is a multiple of `stride`.
-    kept: Vec<(u64, u8, f64)>,
-    stride: u64,
+    kept: Vec<(u32, u8, f64)>,
+    stride: u32,
     /// Steady ones of each source.
     steady: [u32; 3],
     has_warmup: bool,
@@ -141,12 +141,14 @@ impl EpochTally {
     fn keep(&mut self, place: u64, source: u8, seconds: f64) {
         self.steady[usize::from(source)] += 1;
         self.stride = self.stride.max(1);
-        if place % self.stride == 0 {
+        // No program gets as far; a place that says so is one of somebody's making.
+        let Ok(place) = u32::try_from(place) else { return };
+        if place.is_multiple_of(self.stride) {
             self.kept.push((place, source, seconds));
         }
         while self.kept.len() > KEPT {
             self.stride = self.stride.saturating_mul(2);
-            self.kept.retain(|(place, ..)| place % self.stride == 0);
+            self.kept.retain(|(place, ..)| place.is_multiple_of(self.stride));
         }
     }
 
