@@ -452,7 +452,11 @@ fn reserved_crates_paths_and_macros_are_found() {
     complains("cli/mod.rs", "use rusqlite::Connection;", "`rusqlite` is for store alone");
     complains("rundir/mod.rs", "fn f() { rusqlite::open() }", "`rusqlite` is for store alone");
     complains("supervise/mod.rs", "use sysinfo::{System, Cpu};", "`sysinfo` is for monitor alone");
-    complains("plan/mod.rs", "use toml::Value;", "`toml` is for job and config and catalogue alone");
+    complains(
+        "plan/mod.rs",
+        "use toml::Value;",
+        "`toml` is for job and config and catalogue and model alone",
+    );
     complains("job/mod.rs", "use clap::Parser;", "`clap` is for cli alone");
     for source in [
         "use std::process::Command;",
