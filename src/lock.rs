@@ -63,24 +63,12 @@ pub fn acquire(
     patience: Patience,
     mut on_wait: impl FnMut(Option<Owner>),
 ) -> std::io::Result<Lock> {
-    let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let mut file = options.open(path)?;
+    let mut file = open(path)?;
     let mut told = None;
     let (mut sign, mut heard) = (sign_of_life(log), Instant::now());
     loop {
-        match file.try_lock() {
-            Ok(()) => {
-                // For the eyes of those who wait; that nothing depends on it.
-                let _ = sign_in(&mut file);
-                return Ok(Lock { file: Some(file) });
-            }
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) if has_no_locks(&error) => {
-                tracing::warn!(path = %path.display(), %error, "the file system has no locks");
-                return Ok(Lock { file: None });
-            }
-            Err(TryLockError::Error(source)) => return Err(source),
+        if let Some(held) = try_once(&file, path)? {
+            return Ok(signed(file, held));
         }
         let owner = read_owner(&mut file);
         if told.as_ref() != Some(&owner) {
@@ -96,6 +84,43 @@ pub fn acquire(
         }
         std::thread::sleep(patience.step);
     }
+}
+
+/// The lock on `path` at once, or who has it.
+///
+/// # Errors
+/// As [`acquire`].
+pub fn acquire_now(path: &Path) -> std::io::Result<Result<Lock, Option<Owner>>> {
+    let mut file = open(path)?;
+    Ok(match try_once(&file, path)? {
+        Some(held) => Ok(signed(file, held)),
+        None => Err(read_owner(&mut file)),
+    })
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+/// Whether the lock is held now; `false`: there are no locks. `None`: somebody else has it.
+fn try_once(file: &File, path: &Path) -> std::io::Result<Option<bool>> {
+    match file.try_lock() {
+        Ok(()) => Ok(Some(true)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) if has_no_locks(&error) => {
+            tracing::warn!(path = %path.display(), %error, "the file system has no locks");
+            Ok(Some(false))
+        }
+        Err(TryLockError::Error(source)) => Err(source),
+    }
+}
+
+fn signed(mut file: File, held: bool) -> Lock {
+    if held {
+        // For the eyes of those who wait; that nothing depends on it.
+        let _ = sign_in(&mut file);
+    }
+    Lock { file: held.then_some(file) }
 }
 
 fn has_no_locks(error: &std::io::Error) -> bool {
@@ -146,6 +171,18 @@ mod tests {
         assert!(second.expect("it became free").is_exclusive());
         assert_eq!(owners.len(), 1);
         assert_eq!(owners[0].as_ref().map(|owner| owner.pid), Some(std::process::id()));
+    }
+
+    #[test]
+    fn who_does_not_wait_hears_who_has_it() {
+        let dir = tempfile::tempdir().expect("temp");
+        let path = dir.path().join("lock");
+        let first = acquire_now(&path).expect("it can be made").expect("it is free");
+        assert!(first.is_exclusive());
+        let owner = acquire_now(&path).expect("it can be opened").expect_err("it is taken");
+        assert_eq!(owner.map(|owner| owner.pid), Some(std::process::id()));
+        drop(first);
+        assert!(acquire_now(&path).expect("it can be opened").is_ok());
     }
 
     #[test]
