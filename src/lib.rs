@@ -18,6 +18,7 @@ pub mod private;
 pub mod units;
 
 // Level 1: plain data and pure functions.
+pub mod bench;
 pub mod catalogue;
 pub mod config;
 pub mod convert;

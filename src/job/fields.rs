@@ -46,6 +46,11 @@ impl<'a> Fields<'a> {
         self.table.get(key)
     }
 
+    /// The value of `key` as it stands there, for whoever reads it otherwise.
+    pub(crate) fn raw(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.value(key)
+    }
+
     /// Says whether the key stands in the table, faulty or not.
     pub(crate) fn holds(&self, key: &str) -> bool {
         self.table.contains_key(key)

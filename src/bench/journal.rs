@@ -1,0 +1,215 @@
+//! What has been run of a matrix: a head, and a journal of one JSON object a line to which is only added. A line is written
+//! before its job is handed over, so that whoever is killed at any point knows afterwards which jobs may be there.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::measured::Measured;
+use super::order::Slot;
+use crate::job::{RunId, SchedulerKind};
+
+/// How often a run that fails is tried.
+pub const TRIES: usize = 2;
+
+/// What a matrix was when it was begun.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Version of this form, 1.
+    pub format: u32,
+    /// The name of the matrix.
+    pub name: String,
+    /// The matrix file, absolute.
+    pub file: String,
+    /// When it was begun, in Unix milliseconds UTC.
+    pub began_at_ms: u64,
+    /// The scheduler that has its jobs.
+    pub scheduler: SchedulerKind,
+    /// How often each cell is to run, by the last command.
+    pub repeats: u32,
+}
+
+impl Header {
+    /// The version that this dlrun writes.
+    pub const FORMAT: u32 = 1;
+}
+
+/// A line of the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Entry {
+    /// A job is about to be handed over.
+    Begun {
+        /// When, in Unix milliseconds UTC.
+        at_ms: u64,
+        /// Which run of the matrix.
+        #[serde(flatten)]
+        slot: Slot,
+        /// The run that it becomes.
+        run_id: RunId,
+    },
+    /// It was not handed over after all.
+    Withdrawn {
+        /// The run.
+        run_id: RunId,
+    },
+    /// It is over.
+    Over {
+        /// When that was seen, in Unix milliseconds UTC.
+        at_ms: u64,
+        /// The run.
+        run_id: RunId,
+        /// What it measured.
+        measured: Box<Measured>,
+    },
+}
+
+/// One start of a run of the matrix.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Try {
+    /// The run.
+    pub run_id: RunId,
+    /// When it was begun, in Unix milliseconds UTC.
+    pub begun_at_ms: u64,
+    /// What it measured; `None` while it goes on.
+    pub measured: Option<Measured>,
+}
+
+/// All that a journal tells.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Journal {
+    tries: BTreeMap<Slot, Vec<Try>>,
+    slots: BTreeMap<RunId, Slot>,
+    /// Lines that could not be read: the last one may have been cut off.
+    pub unread: usize,
+}
+
+impl Journal {
+    /// Reads a journal.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        let mut journal = Self::default();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            match serde_json::from_str(line) {
+                Ok(entry) => journal.add(entry),
+                Err(_) => journal.unread += 1,
+            }
+        }
+        journal
+    }
+
+    /// Takes a line in.
+    pub fn add(&mut self, entry: Entry) {
+        match entry {
+            Entry::Begun { at_ms, slot, run_id } => {
+                self.slots.insert(run_id.clone(), slot);
+                self.tries.entry(slot).or_default().push(Try { run_id, begun_at_ms: at_ms, measured: None });
+            }
+            Entry::Withdrawn { run_id } => {
+                let tries = self.slots.remove(&run_id).and_then(|slot| self.tries.get_mut(&slot));
+                tries.into_iter().for_each(|tries| tries.retain(|known| known.run_id != run_id));
+            }
+            Entry::Over { run_id, measured, .. } => {
+                let tries = self.slots.get(&run_id).and_then(|slot| self.tries.get_mut(slot));
+                let known = tries.into_iter().flatten().find(|known| known.run_id == run_id);
+                known.into_iter().for_each(|known| known.measured = Some((*measured).clone()));
+            }
+        }
+    }
+
+    /// The starts of a run of the matrix, oldest first.
+    #[must_use]
+    pub fn tries(&self, slot: Slot) -> &[Try] {
+        self.tries.get(&slot).map_or(&[], Vec::as_slice)
+    }
+
+    /// Those that go on.
+    pub fn going_on(&self) -> impl Iterator<Item = (Slot, &Try)> {
+        let all = self.tries.iter().flat_map(|(slot, tries)| tries.iter().map(|one| (*slot, one)));
+        all.filter(|(_, one)| one.measured.is_none())
+    }
+
+    /// Says whether nothing is left to be done of a run of the matrix: it has a figure, or has failed often enough.
+    #[must_use]
+    pub fn is_done(&self, slot: Slot) -> bool {
+        let tries = self.tries(slot);
+        let measured = || tries.iter().filter_map(|one| one.measured.as_ref());
+        measured().any(|measured| measured.failure.is_none()) || measured().count() >= TRIES
+    }
+
+    /// What counts of a run of the matrix: the first success, else the last failure.
+    #[must_use]
+    pub fn result(&self, slot: Slot) -> Option<(&Try, &Measured)> {
+        let measured = || self.tries(slot).iter().filter_map(|one| Some((one, one.measured.as_ref()?)));
+        measured().find(|(_, measured)| measured.failure.is_none()).or_else(|| measured().next_back())
+    }
+
+    /// Repeats that have begun.
+    #[must_use]
+    pub fn repeats(&self) -> u32 {
+        let begun = self.tries.iter().filter(|(_, tries)| !tries.is_empty());
+        begun.map(|(slot, _)| slot.repeat.saturating_add(1)).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u8) -> RunId {
+        RunId::from_random([number; 10])
+    }
+
+    fn begun(slot: Slot, number: u8) -> Entry {
+        Entry::Begun { at_ms: 1, slot, run_id: id(number) }
+    }
+
+    fn over(number: u8, failure: Option<&str>) -> Entry {
+        let measured = Measured { failure: failure.map(str::to_owned), ..Measured::lost("") };
+        Entry::Over { at_ms: 2, run_id: id(number), measured: Box::new(measured) }
+    }
+
+    const SLOT: Slot = Slot { cell: 3, repeat: 1 };
+
+    fn journal(entries: &[Entry]) -> Journal {
+        let lines: Vec<String> =
+            entries.iter().map(|entry| serde_json::to_string(entry).expect("plain data")).collect();
+        Journal::read(&lines.join("\n"))
+    }
+
+    #[test]
+    fn what_is_done_is_done_once_and_what_failed_is_tried_twice() {
+        let journal_of = |entries: &[Entry]| journal(entries);
+        assert!(!journal_of(&[]).is_done(SLOT));
+        assert!(!journal_of(&[begun(SLOT, 1)]).is_done(SLOT));
+        assert!(journal_of(&[begun(SLOT, 1), over(1, None)]).is_done(SLOT));
+        assert!(!journal_of(&[begun(SLOT, 1), over(1, Some("a"))]).is_done(SLOT));
+        let twice = journal_of(&[begun(SLOT, 1), over(1, Some("a")), begun(SLOT, 2), over(2, Some("b"))]);
+        assert!(twice.is_done(SLOT));
+        assert_eq!(twice.result(SLOT).and_then(|(_, measured)| measured.failure.as_deref()), Some("b"));
+        let mended = journal_of(&[begun(SLOT, 1), over(1, Some("a")), begun(SLOT, 2), over(2, None)]);
+        assert!(mended.is_done(SLOT));
+        assert_eq!(mended.result(SLOT).map(|(one, _)| &one.run_id), Some(&id(2)));
+        assert_eq!(mended.repeats(), 2);
+    }
+
+    #[test]
+    fn what_goes_on_is_known_and_what_was_withdrawn_is_not() {
+        let other = Slot { cell: 0, repeat: 0 };
+        let journal = journal(&[begun(SLOT, 1), begun(other, 2), Entry::Withdrawn { run_id: id(2) }]);
+        let going_on: Vec<Slot> = journal.going_on().map(|(slot, _)| slot).collect();
+        assert_eq!((going_on, journal.tries(other).len()), (vec![SLOT], 0));
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_costs_itself_only() {
+        let whole = serde_json::to_string(&begun(SLOT, 1)).expect("plain data");
+        for cut in 1..whole.len() {
+            let journal = Journal::read(&format!("{whole}\n{}\n", &whole[..cut]));
+            assert_eq!((journal.unread, journal.tries(SLOT).len()), (1, 1), "{cut}");
+        }
+        assert_eq!(Journal::read("\n\n{}\nnull\n").unread, 2);
+        // An end without a begin, twice, is nobody's.
+        assert_eq!(journal(&[over(9, None), over(9, None)]).repeats(), 0);
+    }
+}
