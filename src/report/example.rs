@@ -72,3 +72,29 @@ pub(super) fn derived(mut run: Run) -> Run {
     run.insight = derive(&view);
     run
 }
+
+/// Elements are closed in the order in which they were opened, and no id is there twice.
+#[track_caller]
+pub(super) fn assert_sound(page: &str) {
+    let body = page.split_once("<body>").expect("a body").1;
+    let (mut open, mut ids) = (Vec::new(), std::collections::HashSet::new());
+    for tag in body.split('<').skip(1).map(|rest| rest.split('>').next().expect("a tag")) {
+        if let Some(id) = tag.split(" id=\"").nth(1).and_then(|rest| rest.split('"').next()) {
+            assert!(ids.insert(id.to_owned()), "id {id} is there twice");
+        }
+        let name = tag.split([' ', '/']).find(|part| !part.is_empty()).expect("a name");
+        if let Some(closed) = tag.strip_prefix('/') {
+            // The page itself is closed outside of what is looked at.
+            if let Some(opened) = open.pop() {
+                assert_eq!(opened, closed);
+            }
+        } else if !tag.ends_with('/') && !["br", "meta"].contains(&name) {
+            open.push(name);
+        }
+    }
+    assert_eq!(open, Vec::<&str>::new());
+    for link in body.split("href=\"#").skip(1) {
+        let target = link.split('"').next().expect("a target");
+        assert!(ids.contains(target), "#{target} is nowhere");
+    }
+}

@@ -290,7 +290,7 @@ fn blocks(timeline: &Timeline, curve: &Curve) -> String {
 }
 
 /// A table whose columns are as wide as their cells, so that it is one in a terminal too; those named are of numbers.
-fn table(heads: &[&str], numbers: &[usize], rows: &[Vec<String>]) -> String {
+pub(super) fn table(heads: &[&str], numbers: &[usize], rows: &[Vec<String>]) -> String {
     let cells: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| inline(cell).replace('|', "\\|")).collect()).collect();
     let width = |column: usize| {
@@ -321,7 +321,7 @@ fn table(heads: &[&str], numbers: &[usize], rows: &[Vec<String>]) -> String {
 }
 
 /// Text of others within a line: what Markdown or HTML could take for markup stands in a code span.
-fn inline(text: &str) -> String {
+pub(super) fn inline(text: &str) -> String {
     let text: String = text
         .chars()
         .take(1_000)

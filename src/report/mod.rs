@@ -5,6 +5,7 @@
 //! and how a training scales (`scaling`). Drawings are SVG by hand: the page has no script, asks no network for anything and
 //! is readable without its style.
 
+mod bench;
 mod chart;
 mod compare;
 #[cfg(test)]
@@ -19,6 +20,10 @@ mod stats;
 mod timeline;
 mod unlike;
 
+pub use bench::{
+    Asked, AxisFigures, Bench, CellFigures, Comparison, Effect, Environment, Failure, Figures, Kind, Result,
+    Rows,
+};
 pub use timeline::{Curve, Timeline, Unit};
 
 use crate::insight::{Insight, Request, Timing};

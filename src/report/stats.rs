@@ -1,7 +1,7 @@
 //! Means of epoch times with intervals, and ratios of them with intervals: Student's t, nothing more.
 //!
-//! Epochs of one run are no repeats of the run: what is computed here speaks of the epochs of these runs, and the report
-//! says so.
+//! Epochs of one run are no repeats of the run: what is computed of them speaks of the epochs of these runs, and the report
+//! says so. Of a matrix each run counts once.
 
 /// Share of cases in which an interval holds the true value.
 pub(super) const CONFIDENCE: f64 = 0.95;
@@ -17,6 +17,17 @@ pub(super) struct Spread {
 }
 
 impl Spread {
+    /// Of values; `None` where there are none.
+    pub(super) fn of(values: &[f64]) -> Option<Self> {
+        let n = values.len();
+        if n == 0 {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        Some(Self { n, mean, deviation: (n > 1).then(|| (squares / (n as f64 - 1.0)).sqrt()) })
+    }
+
     /// Variance of the mean; `None` of a single time.
     fn variance_of_mean(&self) -> Option<f64> {
         Some(self.deviation?.powi(2) / self.n as f64)
@@ -62,6 +73,32 @@ impl Ratio {
             None => (None, None),
         };
         Some(Self { ratio, bounds, p })
+    }
+
+    /// Of geometric means, each pair the logarithms of times and of those of its baseline: the geometric mean of the pairs'
+    /// ratios, with Welch's degrees of freedom (Welch 1947; Satterthwaite 1946). `None` where there is no pair.
+    pub(super) fn of_logarithms(pairs: &[(Spread, Spread)]) -> Option<Self> {
+        let count = pairs.len() as f64;
+        let difference = pairs.iter().map(|(of, baseline)| of.mean - baseline.mean).sum::<f64>() / count;
+        let ratio = difference.exp();
+        if pairs.is_empty() || !ratio.is_finite() {
+            return None;
+        }
+        let both = || pairs.iter().flat_map(|(of, baseline)| [of, baseline]);
+        let variances: Option<Vec<(f64, f64)>> =
+            both().map(|spread| Some((spread.variance_of_mean()?, spread.n as f64 - 1.0))).collect();
+        let Some(variances) = variances else { return Some(Self { ratio, bounds: None, p: None }) };
+        let sum: f64 = variances.iter().map(|(variance, _)| variance).sum();
+        if sum == 0.0 {
+            let p = if difference == 0.0 { 1.0 } else { 0.0 };
+            return Some(Self { ratio, bounds: Some((ratio, ratio)), p: Some(p) });
+        }
+        let free =
+            sum.powi(2) / variances.iter().map(|(variance, free)| variance.powi(2) / free).sum::<f64>();
+        let error = sum.sqrt() / count;
+        let reach = (quantile(free) * error).exp();
+        let p = two_sided(difference / error, free);
+        Some(Self { ratio, bounds: Some((ratio / reach, ratio * reach)), p: Some(p) })
     }
 
     /// Where the bounds are of the inverse.
@@ -218,6 +255,50 @@ mod tests {
         let ratio = Ratio::of(&spread(3, 10.0, 1.0), &spread(5, 10.0, 1.0)).expect("above 0");
         // t of 4.339 degrees of freedom, by numerical integration, times the error.
         near(ratio.bounds.expect("both").1.ln(), 2.692_957 * 0.073_029_7);
+    }
+
+    fn logarithms(values: &[f64]) -> Spread {
+        Spread::of(&values.iter().map(|value| value.ln()).collect::<Vec<_>>()).expect("values")
+    }
+
+    /// The figures are those of `scipy.stats` 1.15.3: `t.interval` with `sem`, and `ttest_ind(.., equal_var=False)` of the
+    /// logarithms with its `confidence_interval(0.95)`.
+    #[test]
+    fn means_and_ratios_of_runs_are_those_of_scipy() {
+        let (low, high) =
+            Spread::of(&[0.512, 0.498, 0.505, 0.530, 0.501]).and_then(|all| all.bounds()).expect("five");
+        near(low, 0.493_362_090);
+        near(high, 0.525_037_910);
+        let slow = logarithms(&[2.1, 1.9, 2.0, 2.05, 1.95]);
+        let quick = logarithms(&[1.02, 0.98, 1.05, 1.00, 0.97]);
+        let ratio = Ratio::of_logarithms(&[(slow, quick)]).expect("a pair");
+        near(ratio.ratio, 1.991_594_034);
+        near(ratio.bounds.expect("five each").0, 1.889_227_545);
+        near(ratio.bounds.expect("five each").1, 2.099_507_180);
+        assert!((ratio.p.expect("five each") / 3.006_492_857e-9 - 1.0).abs() < 1e-6, "{ratio:?}");
+        let pair = (logarithms(&[3.0, 3.3, 2.9]), logarithms(&[1.5, 1.4, 1.6]));
+        let ratio = Ratio::of_logarithms(&[pair]).expect("a pair");
+        near(ratio.bounds.expect("three each").0, 1.756_763_286);
+        near(ratio.p.expect("three each"), 1.964_112_491e-4);
+        // The mean of both differences: its variance is that of four means over four, its degrees of freedom 5.4167.
+        let both = Ratio::of_logarithms(&[(slow, quick), pair]).expect("two pairs");
+        near(both.ratio, 2.017_821_418);
+        near(both.bounds.expect("enough").0, 1.873_353_568);
+        near(both.bounds.expect("enough").1, 2.173_430_229);
+        assert!((both.p.expect("enough") / 1.101_488_955e-6 - 1.0).abs() < 1e-4, "{both:?}");
+    }
+
+    #[test]
+    fn ratios_of_single_or_equal_runs_do_no_harm() {
+        let (one, same, other) = (logarithms(&[2.0]), logarithms(&[1.0, 1.0]), logarithms(&[2.0, 2.0]));
+        let ratio = Ratio::of_logarithms(&[(one, same)]).expect("a pair");
+        assert!(
+            (ratio.ratio - 2.0).abs() < 1e-12 && ratio.bounds.is_none() && ratio.p.is_none(),
+            "{ratio:?}"
+        );
+        assert_eq!(Ratio::of_logarithms(&[(same, same)]).and_then(|ratio| ratio.p), Some(1.0));
+        assert_eq!(Ratio::of_logarithms(&[(other, same)]).and_then(|ratio| ratio.p), Some(0.0));
+        assert_eq!((Ratio::of_logarithms(&[]), Spread::of(&[])), (None, None));
     }
 
     #[test]

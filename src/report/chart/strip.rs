@@ -14,6 +14,8 @@ pub(in crate::report) struct Strip {
     /// An id that no other has on the page.
     pub(in crate::report) id: String,
     pub(in crate::report) name: String,
+    /// What the times are of, in the plural.
+    pub(in crate::report) of: &'static str,
     /// Times of its epochs, in seconds; true: it is warm-up.
     pub(in crate::report) epochs: Vec<(f64, bool)>,
     pub(in crate::report) spread: Option<Spread>,
@@ -70,7 +72,7 @@ impl Strip {
             ("aria-labelledby", label.as_str()),
         ];
         html.element("svg", &svg, |html| {
-            html.leaf("title", &[("id", &title)], &format!("Epochs of {}", self.name));
+            html.leaf("title", &[("id", &title)], &format!("Times of the {} of {}", self.of, self.name));
             html.leaf("desc", &[("id", &description)], &self.described());
             for (at, _) in &ticks.marks {
                 let x = percent(ticks.place(*at));
@@ -107,11 +109,11 @@ impl Strip {
     }
 
     fn described(&self) -> String {
-        let Some(spread) = &self.spread else { return "No epoch has a time.".to_owned() };
+        let Some(spread) = &self.spread else { return format!("None of the {} has a time.", self.of) };
         let bounds = spread.bounds().map_or_else(String::new, |(low, high)| {
             format!(", in 95 % of all cases between {} and {}", duration(low), duration(high))
         });
-        format!("Mean of {} epochs {}{bounds}.", short(spread.n as f64), duration(spread.mean))
+        format!("Mean of {} {} {}{bounds}.", short(spread.n as f64), self.of, duration(spread.mean))
     }
 }
 

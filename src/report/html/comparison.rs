@@ -58,6 +58,7 @@ fn times(html: &mut Html, findings: &Findings<'_>) {
         .map(|(place, (name, run, row))| Strip {
             id: format!("s{place}"),
             name,
+            of: "epochs",
             epochs: epochs(run),
             spread: row.spread,
         })

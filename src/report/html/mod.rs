@@ -4,7 +4,7 @@ mod comparison;
 mod epochs;
 mod run;
 mod style;
-mod table;
+pub(super) mod table;
 mod timelines;
 mod writer;
 
@@ -18,21 +18,52 @@ use comparison::has_comparison;
 
 /// The whole page.
 pub(super) fn page(findings: &Findings<'_>) -> String {
+    let body = |html: &mut Html| {
+        header(html, findings);
+        html.element("main", &[("id", "main")], |html| main(html, findings));
+        html.element("footer", &[], footer);
+    };
+    around(&findings.report.title(), body)
+}
+
+/// A page of another kind: its title, what it is, when it was written, and what the reader must know before all else.
+pub(super) fn document(
+    title: &str,
+    subtitle: &str,
+    written_at: &str,
+    remarks: &[String],
+    main: impl FnOnce(&mut Html),
+) -> String {
+    around(title, |html| {
+        html.element("header", &[], |html| {
+            html.leaf("p", &[("class", "kind")], subtitle);
+            html.leaf("h1", &[], title);
+            written(html, written_at);
+            remarks.iter().for_each(|remark| html.leaf("p", &[("class", "remark")], remark));
+        });
+        html.element("main", &[("id", "main")], main);
+    })
+}
+
+fn around(title: &str, body: impl FnOnce(&mut Html)) -> String {
     let mut html = Html::default();
     html.markup("<!DOCTYPE html>\n");
     html.element("html", &[("lang", "en")], |html| {
-        html.element("head", &[], |html| head(html, findings));
+        html.element("head", &[], |html| head(html, title));
         html.element("body", &[], |html| {
             html.markup("<a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
-            header(html, findings);
-            html.element("main", &[("id", "main")], |html| main(html, findings));
-            html.element("footer", &[], footer);
+            body(html);
         });
     });
     html.into_text()
 }
 
-fn head(html: &mut Html, findings: &Findings<'_>) {
+fn written(html: &mut Html, at: &str) {
+    let text = format!("Written {at} UTC by dlrun {}. All times of day are UTC.", env!("CARGO_PKG_VERSION"));
+    html.leaf("p", &[("class", "muted")], &text);
+}
+
+fn head(html: &mut Html, title: &str) {
     html.markup("\n<meta charset=\"utf-8\">\n");
     // Before anything that it is about.
     let policy =
@@ -40,7 +71,7 @@ fn head(html: &mut Html, findings: &Findings<'_>) {
     html.open("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
     html.markup("\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     html.markup("<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n");
-    html.leaf("title", &[], &format!("{} – dlrun report", findings.report.title()));
+    html.leaf("title", &[], &format!("{title} – dlrun report"));
     html.markup("\n<style>");
     html.markup(style::STYLE);
     html.markup("</style>\n");
@@ -50,13 +81,7 @@ fn header(html: &mut Html, findings: &Findings<'_>) {
     html.element("header", &[], |html| {
         html.markup("<p class=\"kind\">Training report</p>");
         html.leaf("h1", &[], &findings.report.title());
-        html.element("p", &[("class", "muted")], |html| {
-            let at = instant(findings.report.written_at_ms);
-            html.text(&format!(
-                "Written {at} UTC by dlrun {}. All times of day are UTC.",
-                env!("CARGO_PKG_VERSION")
-            ));
-        });
+        written(html, &instant(findings.report.written_at_ms));
         for remark in &findings.report.remarks {
             html.leaf("p", &[("class", "remark")], remark);
         }
@@ -116,36 +141,10 @@ fn footer(html: &mut Html) {
 mod tests {
     use super::*;
     use crate::report::Report;
-    use crate::report::example::{derived, timed, untimed};
+    use crate::report::example::{assert_sound, derived, timed, untimed};
 
     fn html(runs: Vec<Run>) -> String {
         Report { runs, written_at_ms: 0, remarks: vec!["a remark".into()] }.to_html()
-    }
-
-    /// Elements are closed in the order in which they were opened, and no id is there twice.
-    #[track_caller]
-    fn assert_sound(page: &str) {
-        let body = page.split_once("<body>").expect("a body").1;
-        let (mut open, mut ids) = (Vec::new(), std::collections::HashSet::new());
-        for tag in body.split('<').skip(1).map(|rest| rest.split('>').next().expect("a tag")) {
-            if let Some(id) = tag.split(" id=\"").nth(1).and_then(|rest| rest.split('"').next()) {
-                assert!(ids.insert(id.to_owned()), "id {id} is there twice");
-            }
-            let name = tag.split([' ', '/']).find(|part| !part.is_empty()).expect("a name");
-            if let Some(closed) = tag.strip_prefix('/') {
-                // The page itself is closed outside of what is looked at.
-                if let Some(opened) = open.pop() {
-                    assert_eq!(opened, closed);
-                }
-            } else if !tag.ends_with('/') && !["br", "meta"].contains(&name) {
-                open.push(name);
-            }
-        }
-        assert_eq!(open, Vec::<&str>::new());
-        for link in body.split("href=\"#").skip(1) {
-            let target = link.split('"').next().expect("a target");
-            assert!(ids.contains(target), "#{target} is nowhere");
-        }
     }
 
     #[test]

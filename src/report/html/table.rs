@@ -4,24 +4,24 @@ use super::Html;
 
 /// A column.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Column<'a> {
+pub(in crate::report) struct Column<'a> {
     pub(super) head: &'a str,
     /// Numbers stand on the right.
     pub(super) is_number: bool,
 }
 
 /// A column of text.
-pub(super) fn text(head: &str) -> Column<'_> {
+pub(in crate::report) fn text(head: &str) -> Column<'_> {
     Column { head, is_number: false }
 }
 
 /// A column of numbers.
-pub(super) fn number(head: &str) -> Column<'_> {
+pub(in crate::report) fn number(head: &str) -> Column<'_> {
     Column { head, is_number: true }
 }
 
 /// Writes a table; the first cell of each row is its head.
-pub(super) fn write(html: &mut Html, caption: &str, columns: &[Column<'_>], rows: &[Vec<String>]) {
+pub(in crate::report) fn write(html: &mut Html, caption: &str, columns: &[Column<'_>], rows: &[Vec<String>]) {
     let region = [("class", "scroll"), ("role", "group"), ("aria-label", caption), ("tabindex", "0")];
     html.element("div", &region, |html| {
         html.element("table", &[], |html| {

@@ -1,0 +1,216 @@
+//! A matrix of runs: the figures of its cells, what makes a difference, and under what conditions that was measured; as a page,
+//! as Markdown and as JSON. Each run counts once, however many epochs it had.
+
+mod environment;
+mod figures;
+mod markdown;
+mod page;
+
+pub use environment::{Environment, Kind};
+pub use figures::{Asked, AxisFigures, CellFigures, Comparison, Effect, Failure, Figures, Result};
+
+use crate::bench::{Header, Journal, Matrix};
+
+/// Rows of a table of comparisons in Markdown and on a page; `--json` has all.
+const MOST_ROWS: usize = 2_000;
+
+/// A matrix with what was measured of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Bench<'a> {
+    /// The matrix.
+    pub matrix: &'a Matrix,
+    /// What it was when it was begun.
+    pub header: &'a Header,
+    /// What was run of it.
+    pub journal: &'a Journal,
+    /// When the report is written, in Unix milliseconds UTC.
+    pub written_at_ms: u64,
+}
+
+impl Bench<'_> {
+    /// All figures.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        figures::figures(self)
+    }
+}
+
+/// Cells of a table: its heads and its rows.
+pub type Rows = (Vec<String>, Vec<Vec<String>>);
+
+impl Figures {
+    /// The cells as a table.
+    #[must_use]
+    pub fn cell_rows(&self) -> Rows {
+        (page::cell_heads(self), self.cells.iter().map(CellFigures::row).collect())
+    }
+
+    /// The effects of values over all pairs as a table; `None` where each has one pair: then the comparisons say all.
+    #[must_use]
+    pub fn effect_rows(&self) -> Option<Rows> {
+        let heads = page::COMPARISON_HEADS.map(str::to_owned).into();
+        page::shows_effects(self).then(|| (heads, self.effects.iter().map(Comparison::row).collect()))
+    }
+
+    /// The comparisons of pairs as a table.
+    #[must_use]
+    pub fn comparison_rows(&self) -> Rows {
+        let heads = page::COMPARISON_HEADS.map(str::to_owned).into();
+        (heads, self.comparisons.iter().map(Comparison::row).collect())
+    }
+
+    /// What failed, as a table.
+    #[must_use]
+    pub fn failure_rows(&self) -> Rows {
+        (page::FAILURE_HEADS.map(str::to_owned).into(), page::failures(self))
+    }
+
+    /// What was asked for and the conditions: pairs of a name and what it is.
+    #[must_use]
+    pub fn facts(&self) -> Vec<Vec<String>> {
+        page::facts(self)
+    }
+
+    /// One file of HTML, with all that it shows in it.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        page::page(self)
+    }
+
+    /// Markdown that is readable as it is.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        markdown::page(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Entry, Measured, Slot, parse};
+    use crate::job::{JobState, RunId, SchedulerKind};
+    use crate::report::example::assert_sound;
+
+    const TEXT: &str = "[run]\ncommand = [\"a\", \"{{size}}\", \"{{threads}}\"]\n[bench]\nname = \"m\"\nrepeats = 3\n\
+                        [bench.axes]\nvars.size = [\"small\", \"large\"]\nvars.threads = [1, 2, 4]\n\
+                        [[bench.exclude]]\nsize = \"large\"\nthreads = 4\n";
+
+    fn header(repeats: u32) -> Header {
+        Header {
+            format: Header::FORMAT,
+            name: "m".into(),
+            file: "/m.toml".into(),
+            began_at_ms: 0,
+            scheduler: SchedulerKind::Local,
+            repeats,
+        }
+    }
+
+    /// Adds a run that took so long, or failed.
+    fn add(journal: &mut Journal, cell: usize, repeat: u32, seconds: Option<f64>) {
+        let number = journal.going_on().count() + 7 * cell + 100 * repeat as usize;
+        let tries = journal.tries(Slot { cell, repeat }).len();
+        let byte = |value: usize| u8::try_from(value % 256).expect("below 256");
+        let bytes = [byte(number), byte(tries), byte(cell), byte(repeat as usize), 1, 2, 3, 4, 5, 6];
+        let run_id = RunId::from_random(bytes);
+        let measured = match seconds {
+            Some(_) => Measured {
+                state: JobState::Completed,
+                failure: None,
+                epoch_seconds: seconds,
+                samples: Some(100),
+                first_extra_seconds: Some(-0.5),
+                ..Measured::lost("")
+            },
+            None => Measured::lost("<script>"),
+        };
+        journal.add(Entry::Begun { at_ms: 1, slot: Slot { cell, repeat }, run_id: run_id.clone() });
+        journal.add(Entry::Over { at_ms: 2, run_id, measured: Box::new(measured) });
+    }
+
+    fn figures(journal: &Journal, repeats: u32) -> Figures {
+        let matrix = parse(TEXT, "stem").expect("valid");
+        Bench { matrix: &matrix, header: &header(repeats), journal, written_at_ms: 1 }.figures()
+    }
+
+    /// Cells are small 1, small 2, small 4, large 1, large 2; 2 threads take half the time, 4 a bit more than 1.
+    fn measured() -> Journal {
+        let mut journal = Journal::default();
+        for (cell, seconds) in [(0, 2.0), (1, 1.0), (2, 2.02), (3, 20.0), (4, 10.0)] {
+            for (repeat, noise) in [(0, 0.99), (1, 1.0), (2, 1.02)] {
+                add(&mut journal, cell, repeat, Some(seconds * noise));
+            }
+        }
+        journal
+    }
+
+    #[test]
+    fn effects_are_over_pairs_that_differ_by_nothing_else() {
+        let figures = figures(&measured(), 3);
+        let found: Vec<(&str, &str, usize, bool)> = figures
+            .effects
+            .iter()
+            .map(|effect| {
+                (effect.axis.as_str(), effect.value.as_str(), effect.effect.pairs, effect.effect.significant)
+            })
+            .collect();
+        let expected = [
+            ("vars.size", "large", 2, true),
+            ("vars.threads", "2", 2, true),
+            ("vars.threads", "4", 1, false),
+        ];
+        assert_eq!(found, expected);
+        let halved = figures.effects[1].effect;
+        assert!((halved.time_ratio - 0.5).abs() < 1e-12, "{halved:?}");
+        assert!(halved.rate_ratio.is_some_and(|rate| (rate - 2.0).abs() < 1e-12), "{halved:?}");
+        assert!(halved.time_ratio_low.is_some_and(|low| low > 0.45 && low < 0.5), "{halved:?}");
+        assert!((halved.least_time_ratio, halved.most_time_ratio).0 <= halved.time_ratio);
+        assert_eq!(figures.comparisons.len(), 5);
+        let on_large = figures.comparisons.iter().find(|one| one.others == "size=large").expect("a pair");
+        assert_eq!((on_large.cell, on_large.baseline_cell), (5, 4));
+        assert_eq!((figures.runs_asked, figures.runs_measured, figures.runs_failed), (15, 15, 0));
+        let first = &figures.cells[0];
+        assert_eq!((first.epoch_seconds_median, first.samples_per_second), (Some(2.0), Some(50.0)));
+        assert_eq!(first.first_extra_seconds_median, Some(-0.5));
+    }
+
+    #[test]
+    fn failures_and_what_is_open_are_counted_and_compared_with_nothing() {
+        let mut journal = measured();
+        // A fourth repeat: one cell fails twice, one is mended, the others are open.
+        add(&mut journal, 1, 3, None);
+        add(&mut journal, 1, 3, None);
+        add(&mut journal, 2, 3, None);
+        add(&mut journal, 2, 3, Some(2.0));
+        let figures = figures(&journal, 4);
+        assert_eq!((figures.runs_asked, figures.runs_measured, figures.runs_failed), (20, 16, 1));
+        let failures: Vec<(usize, bool)> = figures
+            .cells
+            .iter()
+            .flat_map(|cell| cell.failures.iter().map(|failure| (cell.cell, failure.mended)))
+            .collect();
+        assert_eq!(failures, [(2, false), (2, false), (3, true)]);
+        assert!(figures.remarks[0].starts_with("3 of 20 runs are not over"), "{:?}", figures.remarks);
+        let none = super::tests::figures(&Journal::default(), 1);
+        assert_eq!(
+            (none.comparisons.len(), none.effects.len(), none.cells[0].epoch_seconds_mean),
+            (0, 0, None)
+        );
+    }
+
+    #[test]
+    fn pages_are_sound_and_text_of_others_is_text() {
+        let mut journal = measured();
+        add(&mut journal, 1, 3, None);
+        for (journal, repeats) in [(&journal, 4), (&Journal::default(), 1)] {
+            let figures = figures(journal, repeats);
+            let page = figures.to_html();
+            assert_sound(&page);
+            assert!(!page.contains("<script"));
+            let markdown = figures.to_markdown();
+            assert!(markdown.contains("## Environment") && !markdown.contains("\n<script>"), "{markdown}");
+        }
+        let words = figures(&journal, 4).effects[0].effect.in_words();
+        assert!(words.ends_with("longer on average, 10.00 to 10.00 fold: significant"), "{words}");
+    }
+}
