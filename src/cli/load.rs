@@ -53,7 +53,16 @@ pub(crate) enum Against {
 impl Job {
     /// Reads and resolves the job file.
     pub(crate) fn load(session: &Session, args: &JobFile, against: Against) -> Result<Self, Error> {
-        let source = Source::read(&args.file)?;
+        Self::of_source(session, &Source::read(&args.file)?, args, against)
+    }
+
+    /// Resolves a job file that was read. Its relative paths begin where `args.file` lies.
+    pub(crate) fn of_source(
+        session: &Session,
+        source: &Source,
+        args: &JobFile,
+        against: Against,
+    ) -> Result<Self, Error> {
         let spec = job::parse(source.job_file()).map_err(|faults| source.error(Kind::JobFile, faults))?;
         let file = std::path::absolute(&args.file)?;
         let place = Place::of(&spec, &file);

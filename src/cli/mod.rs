@@ -2,6 +2,7 @@
 
 mod args;
 mod bars;
+mod benches;
 mod commands;
 mod contained;
 mod depends;

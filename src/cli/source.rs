@@ -8,6 +8,7 @@ use std::path::Path;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::error::{Error, Kind};
+use crate::bench::Cell;
 use crate::convert::{Converted, convert, looks_like_json};
 use crate::diagnostic::Problem;
 use crate::job::MAX_JOB_FILE_BYTES;
@@ -15,11 +16,12 @@ use crate::job::MAX_JOB_FILE_BYTES;
 /// Notes beyond these are counted: the plan travels in one environment variable.
 const MAX_NOTES: usize = 40;
 
-/// A job file's text; of a description in MODAK's JSON, what it becomes.
+/// A job file's text; of a description in MODAK's JSON, or of a matrix, what it becomes.
 pub(crate) struct Source {
     shown: String,
     text: String,
     converted: Option<Converted>,
+    cell: Option<Cell>,
 }
 
 impl Source {
@@ -27,7 +29,7 @@ impl Source {
     pub(crate) fn read(file: &Path) -> Result<Self, Error> {
         let text = read(file)?;
         let shown = file.to_string_lossy().into_owned();
-        let mut source = Self { shown, text, converted: None };
+        let mut source = Self { shown, text, converted: None, cell: None };
         if looks_like_json(&source.text) || file.extension().is_some_and(|extension| extension == "json") {
             let converted =
                 convert(&source.text, None).map_err(|faults| source.error(Kind::JobFile, faults))?;
@@ -41,15 +43,23 @@ impl Source {
         Ok(source)
     }
 
+    /// The job file of a cell of the matrix that `file` holds.
+    pub(crate) fn of_cell(file: &Path, text: &str, cell: Cell) -> Self {
+        let shown = file.to_string_lossy().into_owned();
+        Self { shown, text: text.to_owned(), converted: None, cell: Some(cell) }
+    }
+
     pub(crate) fn job_file(&self) -> &str {
-        self.converted.as_ref().map_or(&self.text, |converted| &converted.job_file)
+        let converted = self.converted.as_ref().map(|converted| &converted.job_file);
+        converted.or(self.cell.as_ref().map(|cell| &cell.job_file)).unwrap_or(&self.text)
     }
 
     /// Problems of the job file, as problems of the text that the user wrote.
     pub(crate) fn error(&self, kind: Kind, problems: Vec<Problem>) -> Error {
-        let place = |problem| match &self.converted {
-            Some(converted) => converted.in_description(problem),
-            None => problem,
+        let place = |problem| match (&self.converted, &self.cell) {
+            (Some(converted), _) => converted.in_description(problem),
+            (None, Some(cell)) => cell.in_matrix(problem),
+            (None, None) => problem,
         };
         let error = Error::in_file(kind, &self.shown, &self.text, problems.into_iter().map(place).collect());
         if self.converted.is_none() && is_script(&self.text) {

@@ -10,6 +10,7 @@ mod build;
 mod catalogue;
 mod causes;
 mod cgroup;
+mod cli_bench;
 mod cli_bench_node;
 mod cli_cancel;
 mod cli_check;

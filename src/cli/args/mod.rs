@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use self::bench::{BenchArgs, BenchNode, BenchVerb};
+pub(crate) use self::bench::{BenchArgs, BenchRun, BenchShow, BenchVerb};
 pub(crate) use self::export::{Export, Format};
 pub(crate) use self::image::{Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageShow, ImageVerb};
 pub(crate) use self::make::{ImageBuild, ImagePull};
@@ -95,6 +96,7 @@ pub(crate) enum Verb {
     /// What the recorded runs say of runs to come
     Model(ModelArgs),
     /// Measurements: matrices of trainings, and what a kind of node can do
+    /// Measurements: matrices of trainings
     Bench(BenchArgs),
     /// Print the completion script of a shell
     Completions(Completions),

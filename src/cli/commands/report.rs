@@ -205,7 +205,7 @@ fn denied(path: &Path, error: &io::Error) -> Error {
 }
 
 /// Only a regular file is replaced: not what a link leads to, no device, no directory. Returns its rights, if it is there.
-fn may_write(path: &Path) -> Result<Option<Permissions>, Error> {
+pub(crate) fn may_write(path: &Path) -> Result<Option<Permissions>, Error> {
     match fs::symlink_metadata(path) {
         Ok(file) if file.is_file() => Ok(Some(file.permissions())),
         Ok(_) => Err(cannot(path, "it is there and no regular file")
@@ -217,7 +217,7 @@ fn may_write(path: &Path) -> Result<Option<Permissions>, Error> {
 }
 
 /// Writes beside the file and renames: what was there stays until all of the new one is on disk.
-fn write_over(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+pub(crate) fn write_over(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let rights = may_write(path)?;
     let Some(name) = path.file_name() else {
         return Err(cannot(path, "it names no file"));

@@ -53,18 +53,34 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
 
 /// Hands a job over and takes it into the index.
 pub(crate) fn hand_over_noted(session: &Session, job: &Job) -> Result<(RunRecord, RunDir), Error> {
+    hand_over_as(session, job, new_run_id()?)
+}
+
+/// An id that no run has.
+pub(crate) fn new_run_id() -> Result<RunId, Error> {
+    let mut bits = [0; 10];
+    getrandom::fill(&mut bits).map_err(|error| Error::new(Kind::Internal, error))?;
+    Ok(RunId::from_random(bits))
+}
+
+/// As [`hand_over_noted`], with an id that the caller has made and may have noted.
+pub(crate) fn hand_over_as(
+    session: &Session,
+    job: &Job,
+    run_id: RunId,
+) -> Result<(RunRecord, RunDir), Error> {
     let script = script::render(&job.plan);
     let state = session.state()?;
     if let Some(site) = &job.site {
         site.keep(session);
     }
-    let (record, run) = hand_over(session, &state, job, &script)?;
+    let (record, run) = hand_over(session, &state, job, &script, run_id)?;
     index(session, &state, &record);
     Ok((record, run))
 }
 
 /// The choices that a user must not miss, before anything is queued.
-fn tell_plan(session: &Session, plan: &Plan) {
+pub(crate) fn tell_plan(session: &Session, plan: &Plan) {
     let told = ["scheduler", "environment", "compiler", "forecast"];
     for decision in plan.decisions.iter().filter(|decision| told.contains(&&*decision.what)) {
         session.output.note(&format!("{}: {} ({})", decision.what, decision.value, decision.why));
@@ -75,7 +91,7 @@ fn tell_plan(session: &Session, plan: &Plan) {
 }
 
 /// Makes the job's Python environment where it is missing.
-pub(super) fn prepare(session: &Session, job: &Job) -> Result<(), Error> {
+pub(crate) fn prepare(session: &Session, job: &Job) -> Result<(), Error> {
     let Some(python) = job.python.as_ref().filter(|python| !python.ready) else { return Ok(()) };
     let mut display = Display::new(session.output);
     pyenv::prepare(python, &mut |progress| display.environment(&progress))?;
@@ -89,12 +105,11 @@ fn hand_over(
     state: &StateDir,
     job: &Job,
     script: &str,
+    run_id: RunId,
 ) -> Result<(RunRecord, RunDir), Error> {
     let plan = &job.plan;
     let scheduler = session.scheduler(plan.scheduler)?;
-    let mut bits = [0; 10];
-    getrandom::fill(&mut bits).map_err(|error| Error::new(Kind::Internal, error))?;
-    let record = plan.new_run(RunId::from_random(bits), now_ms(), user_name(), session.host.clone());
+    let record = plan.new_run(run_id, now_ms(), user_name(), session.host.clone());
     let run = state.create_run(&record, script, &plan.to_json())?;
     let script = run.path().join("job.sh");
     let on_part = |part: &Submitted| {

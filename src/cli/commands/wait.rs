@@ -62,8 +62,36 @@ impl Watched {
         }
     }
 
+    /// A run that was handed over before.
+    pub(crate) fn of_run(tracker: &Tracker<'_>, run_id: RunId) -> Result<Self, Error> {
+        let run = tracker.state.run(&run_id)?;
+        let plan: Option<Plan> = run.read_plan().ok().and_then(|text| serde_json::from_str(&text).ok());
+        let record = run.read_run()?;
+        Ok(match plan {
+            Some(plan) => Self::new(&record, &plan),
+            None => {
+                Self { run_id, local: false, timing: None, epochs: None, unclear_since: None, over: None }
+            }
+        })
+    }
+
+    /// Which run it is.
+    pub(crate) fn run_id(&self) -> &RunId {
+        &self.run_id
+    }
+
+    /// Says whether it runs on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        self.local
+    }
+
+    /// The run, once it is over.
+    pub(crate) fn over(&self) -> Option<&Tracked> {
+        self.over.as_ref()
+    }
+
     /// Decides whether the run is over.
-    fn look(&mut self, tracked: Tracked) {
+    pub(crate) fn look(&mut self, tracked: Tracked) {
         let status = &tracked.status;
         if self.epochs.is_none() {
             self.epochs = first_running(&tracked).map(|output| Epochs::new(output, self.timing.as_ref()));
@@ -113,15 +141,7 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
     let mut watched = Vec::new();
     for run_id in run_ids {
         tracker.expect_directory(&run_id)?;
-        let run = tracker.state.run(&run_id)?;
-        let plan: Option<Plan> = run.read_plan().ok().and_then(|text| serde_json::from_str(&text).ok());
-        let record = run.read_run()?;
-        watched.push(match plan {
-            Some(plan) => Watched::new(&record, &plan),
-            None => {
-                Watched { run_id, local: false, timing: None, epochs: None, unclear_since: None, over: None }
-            }
-        });
+        watched.push(Watched::of_run(&tracker, run_id)?);
     }
     let limit = args.timeout.map(Duration::from_secs);
     let tracked = until_over(session, &mut tracker, watched, limit)?;

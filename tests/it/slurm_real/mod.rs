@@ -1,6 +1,7 @@
 //! dlrun against a real Slurm: what a stand-in for its commands would only repeat.
 
 mod arrays;
+mod bench;
 pub(crate) mod cluster;
 mod containers;
 mod convert;

@@ -5,6 +5,10 @@ mod node;
 use clap::{Args, Subcommand};
 
 pub(crate) use node::BenchNode;
+mod run;
+mod show;
+pub(crate) use run::BenchRun;
+pub(crate) use show::BenchShow;
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
@@ -17,6 +21,11 @@ pub(crate) enum BenchVerb {
     /// Measure what this kind of node can do: memory bandwidth, floating-point peak, reading
     #[command(long_about = node::ABOUT)]
     Node(BenchNode),
+    /// Run a matrix of trainings as jobs, and tell what makes a difference
+    #[command(long_about = run::ABOUT)]
+    Run(BenchRun),
+    /// Tell what a matrix has measured so far
+    Show(BenchShow),
 }
 
 impl BenchVerb {
@@ -24,6 +33,8 @@ impl BenchVerb {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Node(_) => "bench node",
+            Self::Run(_) => "bench run",
+            Self::Show(_) => "bench show",
         }
     }
 
@@ -31,6 +42,8 @@ impl BenchVerb {
     pub(crate) fn scheduler(&self) -> Option<&str> {
         match self {
             Self::Node(args) => args.scheduler.as_deref(),
+            Self::Run(args) => args.scheduler.as_deref(),
+            Self::Show(_) => None,
         }
     }
 }

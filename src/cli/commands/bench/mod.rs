@@ -2,6 +2,8 @@
 
 mod node;
 mod node_jobs;
+mod run;
+mod show;
 
 use crate::cli::args::{BenchArgs, BenchVerb};
 use crate::cli::error::Error;
@@ -11,5 +13,7 @@ use crate::cli::session::Session;
 pub(crate) fn run(session: &Session, args: &BenchArgs) -> Result<u8, Error> {
     match &args.verb {
         BenchVerb::Node(args) => node::run(session, args),
+        BenchVerb::Run(args) => run::run(session, args),
+        BenchVerb::Show(args) => show::run(session, args),
     }
 }

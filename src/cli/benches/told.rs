@@ -1,0 +1,107 @@
+//! The figures of a matrix for people and programs, and as files.
+
+use std::fs::create_dir_all;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::dir::BenchDir;
+use crate::bench::Matrix;
+use crate::cli::commands::report::{may_write, write_over};
+use crate::cli::error::{Error, Kind};
+use crate::cli::output::envelope;
+use crate::cli::session::Session;
+use crate::cli::table::{rendered, table};
+use crate::clock::now_ms;
+use crate::diagnostic::printable;
+use crate::report::{Bench, Figures, Rows};
+
+/// Comparisons and cells that a terminal is shown.
+const MOST_ROWS: usize = 60;
+
+/// The files of a matrix.
+const FILES: [&str; 3] = ["bench.html", "bench.md", "bench.json"];
+
+/// Makes the directory and looks whether the files can be written there: before hours of measuring, not behind them.
+pub(crate) fn may_write_into(dir: &Path) -> Result<(), Error> {
+    create_dir_all(dir).map_err(|error| {
+        let error = Error::new(Kind::CannotWrite, format!("cannot make `{}`: {error}", dir.display()));
+        error.hinted("name another directory with `--output-dir`")
+    })?;
+    FILES.iter().try_for_each(|file| may_write(&dir.join(file)).map(drop))
+}
+
+/// Prints the figures, writes the files, and says whether all runs have one.
+pub(crate) fn tell(
+    session: &Session,
+    operation: &'static str,
+    matrix: &Matrix,
+    bench: &BenchDir,
+    output_dir: Option<&Path>,
+) -> Result<Figures, Error> {
+    let of = Bench { matrix, header: &bench.header, journal: &bench.journal, written_at_ms: now_ms() };
+    let figures = of.figures();
+    let mut value = json!(figures);
+    value["id"] = json!(bench.id);
+    value["records"] = json!(bench.path().to_string_lossy());
+    let mut text = text(&figures);
+    if let Some(dir) = output_dir {
+        let contents =
+            [figures.to_html(), figures.to_markdown(), format!("{}\n", envelope(operation, &value))];
+        let mut written: Vec<PathBuf> = Vec::new();
+        for (file, content) in FILES.iter().zip(contents) {
+            let path = dir.join(file);
+            write_over(&path, content.as_bytes())?;
+            written.push(path);
+        }
+        let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+        value["files"] = json!(names);
+        text.push_str(&format!("\nwrote {}\n", names.join(", ")));
+    }
+    session.output.result(operation, &value, &text)?;
+    Ok(figures)
+}
+
+/// The figures for a terminal.
+fn text(figures: &Figures) -> String {
+    let mut text = format!("{}\n", figures.name);
+    for fact in figures.facts() {
+        text.push_str(&format!("  {}\n", fact.join(": ")));
+    }
+    for remark in &figures.remarks {
+        text.push_str(&format!("  note: {remark}\n"));
+    }
+    text.push_str(&section("\n", figures.cell_rows()));
+    let effects = figures.effect_rows();
+    // Of each pair only where there are few: the values' effects over all of them say most.
+    let is_short = figures.comparisons.len() <= MOST_ROWS / 3;
+    text.extend(
+        effects
+            .clone()
+            .map(|rows| section("\nEffects, over all pairs of cells that differ by nothing else\n", rows)),
+    );
+    if effects.is_none() || is_short {
+        text.push_str(&section("\nEach cell against its baseline\n", figures.comparison_rows()));
+    } else {
+        let count = figures.comparisons.len();
+        text.push_str(&format!(
+            "\n{count} comparisons of single cells are in --json and in the files of --output-dir\n"
+        ));
+    }
+    text.push_str(&section("\nFailures\n", figures.failure_rows()));
+    printable(&text)
+}
+
+fn section(title: &str, (heads, rows): Rows) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let beyond = rows.len().saturating_sub(MOST_ROWS);
+    let mut shown = table();
+    shown.set_header(heads.iter().map(|head| head.to_uppercase()));
+    rows.into_iter().take(MOST_ROWS).for_each(|row| {
+        shown.add_row(row);
+    });
+    let more = if beyond > 0 { format!("and {beyond} more, which --json has\n") } else { String::new() };
+    format!("{title}{}{more}", rendered(shown))
+}

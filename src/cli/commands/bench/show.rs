@@ -1,0 +1,20 @@
+//! `dlrun bench show`: what a matrix has measured so far.
+
+use crate::bench::parse;
+use crate::cli::args::BenchShow;
+use crate::cli::benches::{BenchDir, may_write_into, tell};
+use crate::cli::error::{Error, Kind};
+use crate::cli::session::Session;
+
+/// Runs the verb; returns the exit code.
+pub(crate) fn run(session: &Session, args: &BenchShow) -> Result<u8, Error> {
+    if let Some(dir) = &args.output_dir {
+        may_write_into(dir)?;
+    }
+    let (bench, text) = BenchDir::find(session, args.name.as_deref())?;
+    let matrix = parse(&text, &bench.header.name).map_err(|problems| {
+        Error::in_file(Kind::Data, &bench.path().join("matrix.toml").to_string_lossy(), &text, problems)
+    })?;
+    tell(session, "bench show", &matrix, &bench, args.output_dir.as_deref())?;
+    Ok(0)
+}

@@ -1,0 +1,64 @@
+//! A matrix on a real cluster: whole nodes, several at a time, and another command that takes up what a killed one left.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::cluster::{User, until};
+
+const MATRIX: &str = r#"
+[run]
+command = ["sh", "-c", "sleep 4; for e in 1 2 3; do echo \"Epoch $e/3 - $1.5${e}0000 s - loss: 0.5\"; done", "sh", "{{size}}"]
+
+[resources]
+walltime = "5m"
+exclude = "MORTAL"
+
+[bench]
+name = "whole"
+repeats = 2
+max_jobs = 2
+
+[bench.axes]
+vars.size = [1, 3]
+"#;
+
+fn running(user: &User) -> Vec<String> {
+    let jobs = user.run("squeue", &["--me", "--noheader", "--states=RUNNING", "--format=%i"]).ok();
+    jobs.lines().map(|job| job.trim().to_owned()).filter(|job| !job.is_empty()).collect()
+}
+
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn a_matrix_has_whole_nodes_and_survives_its_command() {
+    let user = User::new();
+    let file = user.write("whole.toml", &MATRIX.replace("MORTAL", super::MORTAL_NODE));
+    let words = ["bench", "run", "--scheduler", "slurm"];
+    let mut started = user.command(user.binary()).args(words).arg(&file).spawn().expect("it starts");
+    let jobs = until("two jobs of the matrix", 120, || Some(running(&user)).filter(|jobs| jobs.len() == 2));
+    let nodes: BTreeSet<String> = jobs.iter().map(|job| user.scontrol(job, "NodeList")).collect();
+    assert_eq!(nodes.len(), 2, "{jobs:?}");
+    for job in &jobs {
+        // Slurm's word for --exclusive.
+        assert_eq!(user.scontrol(job, "OverSubscribe"), "NO", "{job}");
+    }
+    started.kill().expect("it runs");
+    let _ = started.wait();
+
+    // Without the option: what counts is whose jobs they are.
+    let done = user.dlrun(&["bench".as_ref(), "run".as_ref(), "--json".as_ref(), file.as_os_str()]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let result: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    let result = &result["result"];
+    assert_eq!((&result["runs_measured"], &result["asked"]["exclusive"]), (&json!(4), &json!(true)));
+    let medians: Vec<f64> = result["cells"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|cell| cell["epoch_seconds_median"].as_f64())
+        .collect();
+    assert!((medians[0] - 1.525).abs() < 0.1 && (medians[1] - 3.525).abs() < 0.1, "{medians:?}");
+    let runs = fs::read_dir(user.state_dir().join("runs")).expect("a directory").count();
+    assert_eq!(runs, 4, "no run is doubled");
+}
