@@ -191,7 +191,8 @@ impl<'a> State<'a> {
             global[block].1 += 1.0 - posterior.covariance[(place, place)] / self.components.global[block];
         }
         for (at, own) in posterior.own.iter().enumerate() {
-            let joined = own.joined(&posterior.shared, &posterior.covariance);
+            let its = own.local(&design.layout, &self.components);
+            let joined = own.joined(&its, &posterior.shared, &posterior.covariance);
             for (at, position) in own.own.iter().enumerate() {
                 let block = design.layout.block(usize::from(own.places[usize::from(*position)])) as usize;
                 local[block].0 += own.values[at].powi(2);
@@ -247,7 +248,8 @@ impl<'a> State<'a> {
     pub(super) fn learn_leverages(&mut self) {
         let Some(posterior) = self.posterior.take() else { return };
         for (at, own) in posterior.own.iter().enumerate() {
-            let joined = own.joined(&posterior.shared, &posterior.covariance);
+            let its = own.local(&self.design.layout, &self.components);
+            let joined = own.joined(&its, &posterior.shared, &posterior.covariance);
             self.learn_leverage(at, own, &joined.covariance);
         }
         self.posterior = Some(posterior);

@@ -27,7 +27,7 @@ const SEARCH_STEPS: usize = 14;
 /// The search is over when no variance changes by more than this share of itself.
 const SETTLED: f64 = 0.05;
 /// Steps of the solution, with the variances given.
-const STEPS: usize = 5;
+const STEPS: usize = 4;
 
 /// What recorded runs say about runs to come. It says the same for the same runs, priors and dlrun, to the last bit.
 #[derive(Debug, Clone)]
@@ -90,8 +90,7 @@ impl Model {
             let design = Design::new(response, &gathered, priors);
             gathered.counts.pooled += design.pooled;
             let unsolvable = || Unfit::Unsolvable { response: response.name() };
-            let state = solved(&design, response).ok_or_else(unsolvable)?;
-            let (stretch_known, stretch_new) = stretches(&state);
+            let (state, (stretch_known, stretch_new)) = solved(&design, response).ok_or_else(unsolvable)?;
             if response == Response::Epoch || scatter.0.is_none() && response == Response::Whole {
                 scatter = (Some(state.components.noise.sqrt()), Some(state.components.interaction.sqrt()));
                 gathered.counts.coefficients = count(design.layout.keys.len());
@@ -226,19 +225,23 @@ impl Model {
     }
 }
 
+/// A response's solution, and what its intervals are to be stretched by: of configurations that were measured, and of others.
+type Solved<'a> = (State<'a>, (f64, f64));
+
 /// Finds variances on a part of the configurations, then the solution on all.
-fn solved(design: &Design, response: Response) -> Option<State<'_>> {
-    let sample = design.sample(SEARCHED);
-    let components = match &sample {
-        Some(sample) => searched(State::new(sample, response))?.components,
-        None => return searched(State::new(design, response)),
+fn solved(design: &Design, response: Response) -> Option<Solved<'_>> {
+    let Some(sample) = design.sample(SEARCHED) else {
+        let state = searched(State::new(design, response))?;
+        let stretch = stretches(&state);
+        return Some((state, stretch));
     };
-    let mut state = State::new(design, response).with_components(components);
+    let searched = searched(State::new(&sample, response))?;
+    let stretch = stretches(&searched);
+    let mut state = State::new(design, response).with_components(searched.components);
     for _ in 0..STEPS {
         state.step()?;
     }
-    state.learn_leverages();
-    Some(state)
+    Some((state, stretch))
 }
 
 fn searched(mut state: State<'_>) -> Option<State<'_>> {

@@ -335,7 +335,8 @@ impl Learner<'_> {
     }
 
     fn of_workload(&self, workload: u64, own: &Own) -> Vec<LearnedEffect> {
-        let joined = own.joined(self.all.values, self.all.covariance);
+        let local = own.local(&self.state.design.layout, &self.state.components);
+        let joined = own.joined(&local, self.all.values, self.all.covariance);
         let values = DVector::from_column_slice(&joined.values);
         let software = |kind: &&Kind| matches!(kind.word, Word::Compiler | Word::Framework | Word::Version);
         let mut found = Vec::new();

@@ -10,7 +10,7 @@ use super::facts::Facts;
 use super::fit::State;
 use super::hash::mixed;
 use super::response::Response;
-use super::solve::{Components, Own};
+use super::solve::{Components, Few, Own, OwnKnown, Spelled};
 use crate::record::Interval;
 
 /// Bytes of a workload's record: hash, offset, length.
@@ -93,23 +93,42 @@ fn write_own(own: &Own, noise: f64, freedom: f64, writer: &mut Writer) {
     writer.u16s(&own.places);
     writer.u16s(&own.own);
     own.values.iter().for_each(|value| writer.f64(*value));
-    let count = own.own.len();
-    for row in 0..count {
-        // Symmetric: one half is enough.
-        writer.f32s(&own.inverse[row * count..=row * count + row]);
+    match &own.known {
+        OwnKnown::Coefficients(spelled) => {
+            writer.count(0);
+            half(own.own.len(), &mut |at| writer.f32s(&spelled.inverse[at..=at]));
+            writer.f32s(&spelled.carry);
+        }
+        OwnKnown::Cells(few) => {
+            writer.count(few.rows.len());
+            for row in &few.rows {
+                writer.count(row.len());
+                for (position, value) in row {
+                    writer.u16s(&[*position]);
+                    writer.f32s(&[*value]);
+                }
+            }
+            half(few.rows.len(), &mut |at| writer.f32(few.weights[at]));
+        }
     }
-    writer.f32s(&own.carry);
+}
+
+/// The places of a symmetric matrix that tell it all.
+fn half(count: usize, then: &mut dyn FnMut(usize)) {
+    (0..count).for_each(|row| (0..=row).for_each(|column| then(row * count + column)));
 }
 
 /// A workload's own part, with the variance of its repeats.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Workload {
     pub(super) own: Own,
+    known: Spelled,
     noise: f64,
     freedom: f64,
 }
 
-fn read_own(bytes: &[u8], places: usize) -> Option<Workload> {
+fn read_own(bytes: &[u8], layout: &Layout, components: &Components) -> Option<Workload> {
+    let places = layout.keys.len();
     let mut reader = Reader(bytes);
     let (noise, freedom) = (reader.f64()?, reader.f64()?);
     let (count, own_count) = (reader.count()?, reader.count()?);
@@ -130,17 +149,40 @@ fn read_own(bytes: &[u8], places: usize) -> Option<Workload> {
     {
         return None;
     }
-    let mut float = || reader.short();
-    own.inverse = vec![0.0; own_count * own_count];
-    for row in 0..own_count {
-        for column in 0..=row {
-            let value = float()?;
-            own.inverse[row * own_count + column] = value;
-            own.inverse[column * own_count + row] = value;
+    let cells = reader.count()?;
+    if cells == 0 {
+        let mut spelled =
+            Spelled { inverse: symmetric(own_count, &mut || reader.short())?, carry: Vec::new() };
+        spelled.carry = (0..own_count * count).map(|_| reader.short()).collect::<Option<_>>()?;
+        own.known = OwnKnown::Coefficients(spelled);
+    } else {
+        let mut rows = Vec::new();
+        for _ in 0..cells {
+            let length = reader.count()?;
+            let mut entry = |_| Some((reader.u16().filter(|at| usize::from(*at) < count)?, reader.short()?));
+            rows.push((0..length).map(&mut entry).collect::<Option<Vec<_>>>()?);
+        }
+        own.known = OwnKnown::Cells(Few { rows, weights: symmetric(cells, &mut || reader.f32())? });
+    }
+    let known = own.spelled(&own.local(layout, components)).into_owned();
+    Some(Workload { own, known, noise: noise.max(1e-9), freedom: freedom.max(1.0) })
+}
+
+/// A symmetric matrix out of what [`half`] left of it.
+fn symmetric<T: Copy + Default>(count: usize, next: &mut dyn FnMut() -> Option<T>) -> Option<Vec<T>> {
+    // A length that the file cannot hold is found out at the first row that is missing.
+    let mut rows: Vec<Vec<T>> = Vec::new();
+    for row in 0..count {
+        rows.push((0..=row).map(|_| next()).collect::<Option<_>>()?);
+    }
+    let mut matrix = vec![T::default(); count * count];
+    for (row, values) in rows.iter().enumerate() {
+        for (column, value) in values.iter().enumerate() {
+            matrix[row * count + column] = *value;
+            matrix[column * count + row] = *value;
         }
     }
-    own.carry = (0..own_count * count).map(|_| float()).collect::<Option<_>>()?;
-    Some(Workload { own, noise: noise.max(1e-9), freedom: freedom.max(1.0) })
+    Some(matrix)
 }
 
 impl Decoded {
@@ -235,7 +277,8 @@ impl Part<'_> {
     pub(super) fn workload(&self, hash: u64) -> Option<Workload> {
         let mut record = record(self.workloads, WORKLOAD, hash)?;
         let (offset, length) = (record.count()?, record.count()?);
-        read_own(self.blocks.get(offset..offset.checked_add(length)?)?, self.layout.keys.len())
+        let bytes = self.blocks.get(offset..offset.checked_add(length)?)?;
+        read_own(bytes, self.layout, &self.outline.components)
     }
 
     /// Whether there is a workload, without reading it.
@@ -284,10 +327,10 @@ impl Part<'_> {
         if let Some(workload) = workload {
             let own = &workload.own;
             mean += row.own.iter().map(|(at, value)| value * own.values[*at]).sum::<f64>();
-            factors = carried(own, &row);
+            factors = carried(workload, &row);
             for (one, a) in &row.own {
                 for (other, b) in &row.own {
-                    open += a * b * f64::from(own.inverse[one * own.own.len() + other]);
+                    open += a * b * f64::from(workload.known.inverse[one * own.own.len() + other]);
                 }
             }
         }
@@ -366,7 +409,7 @@ impl Part<'_> {
             let mut mean: f64 = row.known.iter().map(|(place, value)| value * at(*place)).sum();
             if let Some(workload) = workload {
                 let own = draw_own(
-                    &workload.own,
+                    workload,
                     &|place| at(place) - self.shared[usize::from(place)],
                     mixed(seed ^ facts.workload),
                 );
@@ -397,11 +440,12 @@ impl Part<'_> {
 }
 
 /// The factors of the shared coefficients once a workload's own ones have moved with them.
-fn carried(own: &Own, row: &Row) -> Vec<(u16, f64)> {
+fn carried(workload: &Workload, row: &Row) -> Vec<(u16, f64)> {
+    let own = &workload.own;
     let count = own.places.len();
     let mut moved = vec![0.0; count];
     for (at, value) in &row.own {
-        for (sum, carry) in moved.iter_mut().zip(&own.carry[at * count..][..count]) {
+        for (sum, carry) in moved.iter_mut().zip(&workload.known.carry[at * count..][..count]) {
             *sum -= value * f64::from(*carry);
         }
     }
@@ -415,17 +459,18 @@ fn carried(own: &Own, row: &Row) -> Vec<(u16, f64)> {
     own.places.iter().copied().zip(moved).chain(outside).collect()
 }
 
-fn draw_own(own: &Own, shared_move: &dyn Fn(u16) -> f64, seed: u64) -> Vec<f64> {
+fn draw_own(workload: &Workload, shared_move: &dyn Fn(u16) -> f64, seed: u64) -> Vec<f64> {
+    let (own, known) = (&workload.own, &workload.known);
     let (count, own_count) = (own.places.len(), own.own.len());
     let inverse = DMatrix::from_fn(own_count, own_count, |row, column| {
-        f64::from(own.inverse[row * own_count + column])
+        f64::from(known.inverse[row * own_count + column])
     });
     let mut dice = Dice::new(seed);
     let normals: Vec<f64> = (0..own_count).map(|_| dice.normal()).collect();
     let moves = correlated(inverse, &normals);
     let shared: Vec<f64> = own.places.iter().map(|place| shared_move(*place)).collect();
     let with = |at: usize| {
-        let carried: f64 = own.carry[at * count..][..count]
+        let carried: f64 = known.carry[at * count..][..count]
             .iter()
             .zip(&shared)
             .map(|(carry, by)| f64::from(*carry) * by)

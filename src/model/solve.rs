@@ -4,10 +4,12 @@
 //! equations has the form of an arrow. Each workload's own block is eliminated (its Schur complement), what is left is solved for
 //! the shared ones, and the own ones follow.
 
+use std::borrow::Cow;
+
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 
 use super::block::Block;
-use super::design::{Design, Span};
+use super::design::{Design, Layout, Span};
 
 /// Variances: how much the coefficients of a block differ, and the runs.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -50,10 +52,38 @@ pub(super) struct Own {
     pub(super) own: Vec<u16>,
     /// The own ones.
     pub(super) values: Vec<f64>,
-    /// Their covariance, were the shared ones known: a row after the other.
+    pub(super) known: OwnKnown,
+}
+
+/// How well a workload's own coefficients are known, in the form that takes less room.
+#[derive(Debug, Clone)]
+pub(super) enum OwnKnown {
+    Coefficients(Spelled),
+    Cells(Few),
+}
+
+/// Spelled out.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Spelled {
+    /// The covariance of the own coefficients, were the shared ones known: a row after the other.
     pub(super) inverse: Vec<f32>,
     /// By how much an own one falls where a shared one rises: a row for each own one, a column for each of `places`.
     pub(super) carry: Vec<f32>,
+}
+
+/// By the few configurations that it rests on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Few {
+    /// The factors of each cell, by index into `places`.
+    pub(super) rows: Vec<Vec<(u16, f32)>>,
+    /// The inverse of the covariance of the cells' means, were the shared coefficients known.
+    pub(super) weights: Vec<f64>,
+}
+
+impl Default for OwnKnown {
+    fn default() -> Self {
+        Self::Coefficients(Spelled::default())
+    }
 }
 
 /// The solution.
@@ -102,8 +132,12 @@ impl Positions {
         }
     }
 
+    fn position(&self, place: u16) -> u16 {
+        self.0[usize::from(place)]
+    }
+
     pub(super) fn of(&self, place: u16) -> usize {
-        usize::from(self.0[usize::from(place)])
+        usize::from(self.position(place))
     }
 }
 
@@ -129,15 +163,12 @@ pub(super) fn solve(
         own.push(out.own);
     }
     let (shared, covariance) = invert(matrix, &vector)?;
-    for own in &mut own {
-        for (at, value) in own.values.iter_mut().enumerate() {
-            let carry = &own.carry[at * own.places.len()..][..own.places.len()];
-            *value -= carry
-                .iter()
-                .zip(&own.places)
-                .map(|(carry, place)| f64::from(*carry) * shared[usize::from(*place)])
-                .sum::<f64>();
-        }
+    for (own, span) in own.iter_mut().zip(&design.spans) {
+        let local = own.local(&design.layout, components);
+        own.settle(&shared, &local, || {
+            let with_weight = span.cells.clone().filter(|cell| evidence[*cell].precision > 0.0);
+            with_weight.map(|cell| evidence[cell].mean).collect()
+        });
     }
     Some(Posterior { shared, covariance, own })
 }
@@ -241,29 +272,20 @@ fn eliminate(
     let own: Vec<usize> = (0..places.len()).filter(|at| variances[*at] > 0.0).collect();
     let cells: Vec<usize> = span.cells.clone().filter(|cell| evidence[*cell].precision > 0.0).collect();
     if cells.len() < own.len() {
-        let rows = Rows::new(design, &cells, positions);
-        by_cells(&rows, &cells, evidence, places, &variances, &own)
+        let row = |cell: &usize| {
+            let entries = &design.entries[design.cells[*cell].entries.clone()];
+            entries.iter().map(|(place, value)| (positions.position(*place), *value)).collect()
+        };
+        let rows = cells.iter().map(row).collect();
+        by_cells(rows, &cells, evidence, places, &variances, &own)
     } else {
         by_coefficients(sums(design, &cells, evidence, places, positions), &variances, &own)
     }
 }
 
-/// Factors of cells, by the workload's positions.
-struct Rows(Vec<Vec<(usize, f64)>>);
-
-impl Rows {
-    fn new(design: &Design, cells: &[usize], positions: &Positions) -> Self {
-        let row = |cell: &usize| {
-            let entries = &design.entries[design.cells[*cell].entries.clone()];
-            entries.iter().map(|(place, value)| (positions.of(*place), f64::from(*value))).collect()
-        };
-        Self(cells.iter().map(row).collect())
-    }
-}
-
 /// The covariance of the cells' means, were the shared coefficients known, is inverted: a row and a column for each cell.
 fn by_cells(
-    rows: &Rows,
+    rows: Vec<Vec<(u16, f32)>>,
     cells: &[usize],
     evidence: &[Evidence],
     places: Vec<u16>,
@@ -273,46 +295,82 @@ fn by_cells(
     let (count, width) = (cells.len(), places.len());
     let mut covariance = DMatrix::<f64>::zeros(count, count);
     let mut dense = vec![0.0; width];
-    for (at, row) in rows.0.iter().enumerate() {
-        row.iter().for_each(|(position, value)| dense[*position] = value * variances[*position]);
-        for (other, its) in rows.0.iter().enumerate().skip(at) {
-            let shared: f64 = its.iter().map(|(position, value)| value * dense[*position]).sum();
+    for (at, row) in rows.iter().enumerate() {
+        for (position, value) in row {
+            dense[usize::from(*position)] = f64::from(*value) * variances[usize::from(*position)];
+        }
+        for (other, its) in rows.iter().enumerate().skip(at) {
+            let shared: f64 =
+                its.iter().map(|(position, value)| f64::from(*value) * dense[usize::from(*position)]).sum();
             covariance[(other, at)] = shared;
             covariance[(at, other)] = shared;
         }
         covariance[(at, at)] += evidence[cells[at]].precision.recip();
-        row.iter().for_each(|(position, _)| dense[*position] = 0.0);
+        row.iter().for_each(|(position, _)| dense[usize::from(*position)] = 0.0);
     }
     let weights = decompose(covariance)?.inverse();
-    // Weights times rows: a column for each cell, so that what is added lies in one piece.
-    let mut weighted = DMatrix::<f64>::zeros(width, count);
-    for (from, row) in rows.0.iter().enumerate() {
-        for to in 0..count {
-            let weight = weights[(from, to)];
-            let column = &mut weighted.as_mut_slice()[to * width..(to + 1) * width];
-            row.iter().for_each(|(position, value)| column[*position] += weight * value);
-        }
-    }
+    let few = Few { rows, weights: weights.as_slice().to_vec() };
+    let matrix = few.product(width);
     let means = DVector::from_iterator(count, cells.iter().map(|cell| evidence[*cell].mean));
-    let weighted_means = weights * means;
-    let (mut matrix, mut vector) = (DMatrix::<f64>::zeros(width, width), DVector::zeros(width));
-    for (at, row) in rows.0.iter().enumerate() {
-        let from = &weighted.as_slice()[at * width..(at + 1) * width];
-        for (position, value) in row {
-            vector[*position] += value * weighted_means[at];
-            let column = &mut matrix.as_mut_slice()[position * width..(position + 1) * width];
-            column.iter_mut().zip(from).for_each(|(sum, weighted)| *sum += value * weighted);
-        }
+    let weighted = weights * means;
+    let mut vector = DVector::zeros(width);
+    for (row, weighted) in few.rows.iter().zip(weighted.iter()) {
+        row.iter()
+            .for_each(|(position, value)| vector[usize::from(*position)] += f64::from(*value) * weighted);
     }
-    // Own coefficients have the same rows as the shared ones beside them, so nothing is left to multiply.
-    let carry =
-        DMatrix::from_fn(own.len(), width, |row, column| variances[own[row]] * matrix[(own[row], column)]);
-    let inverse = DMatrix::from_fn(own.len(), own.len(), |row, column| {
-        f64::from(u8::from(row == column)) * variances[own[row]]
-            - carry[(row, own[column])] * variances[own[column]]
-    });
-    let values = own.iter().map(|position| variances[*position] * vector[*position]).collect();
-    Some(Eliminated { own: Own::new(places, own, values, &inverse, &carry), matrix, vector })
+    let own = Own {
+        places,
+        own: own.iter().map(|at| u16::try_from(*at).unwrap_or(u16::MAX)).collect(),
+        values: Vec::new(),
+        known: OwnKnown::Cells(few),
+    };
+    Some(Eliminated { own, matrix, vector })
+}
+
+impl Few {
+    /// The weights between the rows' factors on both sides: what the cells say of the shared coefficients.
+    fn product(&self, width: usize) -> DMatrix<f64> {
+        let count = self.rows.len();
+        // A column for each cell, so that what is added lies in one piece.
+        let mut weighted = vec![0.0; width * count];
+        for (from, row) in self.rows.iter().enumerate() {
+            for (to, column) in weighted.chunks_exact_mut(width.max(1)).enumerate() {
+                let weight = self.weights[from * count + to];
+                row.iter().for_each(|(position, value)| {
+                    column[usize::from(*position)] += weight * f64::from(*value)
+                });
+            }
+        }
+        let mut matrix = DMatrix::<f64>::zeros(width, width);
+        for (row, from) in self.rows.iter().zip(weighted.chunks_exact(width.max(1))) {
+            for (position, value) in row {
+                let column = &mut matrix.as_mut_slice()[usize::from(*position) * width..][..width];
+                column.iter_mut().zip(from).for_each(|(sum, weighted)| *sum += f64::from(*value) * weighted);
+            }
+        }
+        matrix
+    }
+
+    /// Own coefficients have the same factors as the shared ones beside them, so nothing is left to multiply.
+    fn spelled(&self, width: usize, own: &[u16], local: &[f64]) -> Spelled {
+        let matrix = self.product(width);
+        let carry = |row: usize, column: usize| local[row] * matrix[(usize::from(own[row]), column)];
+        let mut spelled = Spelled::default();
+        for row in 0..own.len() {
+            for (column, position) in own.iter().enumerate() {
+                let alone = f64::from(u8::from(row == column)) * local[row];
+                spelled.inverse.push(short(alone - carry(row, usize::from(*position)) * local[column]));
+            }
+            spelled.carry.extend((0..width).map(|column| short(carry(row, column))));
+        }
+        spelled
+    }
+}
+
+fn short(value: f64) -> f32 {
+    #[expect(clippy::cast_possible_truncation, reason = "seven digits of a covariance are enough")]
+    let short = value as f32;
+    short
 }
 
 /// The matrix of the own coefficients is inverted. What it is multiplied with afterwards is mostly itself, so the products are
@@ -352,32 +410,14 @@ fn by_coefficients(sums: Sums, variances: &[f64], own: &[usize]) -> Option<Elimi
         }
         left_vector[*position] -= vector_rest[column];
     }
-    let values = values.iter().copied().collect();
-    Some(Eliminated {
-        own: Own::new(places, own, values, &inverse, &carry),
-        matrix: left,
-        vector: left_vector,
-    })
-}
-
-impl Own {
-    fn new(
-        places: Vec<u16>,
-        own: &[usize],
-        values: Vec<f64>,
-        inverse: &DMatrix<f64>,
-        carry: &DMatrix<f64>,
-    ) -> Self {
-        #[expect(clippy::cast_possible_truncation, reason = "seven digits of a covariance are enough")]
-        let short = |matrix: &DMatrix<f64>| matrix.transpose().iter().map(|value| *value as f32).collect();
-        Self {
-            places,
-            own: own.iter().map(|at| u16::try_from(*at).unwrap_or(u16::MAX)).collect(),
-            values,
-            inverse: short(inverse),
-            carry: short(carry),
-        }
-    }
+    let spell = |matrix: &DMatrix<f64>| matrix.transpose().iter().map(|value| short(*value)).collect();
+    let own = Own {
+        places,
+        own: own.iter().map(|at| u16::try_from(*at).unwrap_or(u16::MAX)).collect(),
+        values: values.iter().copied().collect(),
+        known: OwnKnown::Coefficients(Spelled { inverse: spell(&inverse), carry: spell(&carry) }),
+    };
+    Some(Eliminated { own, matrix: left, vector: left_vector })
 }
 
 /// What is known of a workload's coefficients, shared and own ones added.
@@ -391,6 +431,49 @@ pub(super) struct Joined {
 }
 
 impl Own {
+    /// Believed variances of the own coefficients.
+    pub(super) fn local(&self, layout: &Layout, components: &Components) -> Vec<f64> {
+        let place = |position: &u16| usize::from(self.places[usize::from(*position)]);
+        self.own.iter().map(|position| components.local[layout.block(place(position)) as usize]).collect()
+    }
+
+    /// How well the own coefficients are known, spelled out.
+    pub(super) fn spelled(&self, local: &[f64]) -> Cow<'_, Spelled> {
+        match &self.known {
+            OwnKnown::Coefficients(spelled) => Cow::Borrowed(spelled),
+            OwnKnown::Cells(few) => Cow::Owned(few.spelled(self.places.len(), &self.own, local)),
+        }
+    }
+
+    /// Sets the own coefficients once the shared ones are known; before that they are as if those were 0.
+    fn settle(&mut self, shared: &DVector<f64>, local: &[f64], means: impl FnOnce() -> Vec<f64>) {
+        let places = &self.places;
+        let of = |position: usize| shared[usize::from(places[position])];
+        match &self.known {
+            OwnKnown::Coefficients(spelled) => {
+                let carries = spelled.carry.chunks_exact(places.len().max(1));
+                for (value, carry) in self.values.iter_mut().zip(carries) {
+                    *value -=
+                        carry.iter().enumerate().map(|(at, carry)| f64::from(*carry) * of(at)).sum::<f64>();
+                }
+            }
+            OwnKnown::Cells(few) => {
+                let row = |row: &Vec<(u16, f32)>| -> f64 {
+                    row.iter().map(|(at, value)| f64::from(*value) * of(usize::from(*at))).sum()
+                };
+                let left: Vec<f64> =
+                    few.rows.iter().zip(means()).map(|(its, mean)| mean - row(its)).collect();
+                let mut sums = vec![0.0; places.len()];
+                for (row, weights) in few.rows.iter().zip(few.weights.chunks_exact(left.len().max(1))) {
+                    let weighted: f64 = weights.iter().zip(&left).map(|(weight, left)| weight * left).sum();
+                    row.iter().for_each(|(at, value)| sums[usize::from(*at)] += f64::from(*value) * weighted);
+                }
+                let value = |(at, local): (&u16, &f64)| local * sums[usize::from(*at)];
+                self.values = self.own.iter().zip(local).map(value).collect();
+            }
+        }
+    }
+
     /// Adds shared and own coefficients up.
     pub(super) fn sums(&self, shared: &DVector<f64>) -> Vec<f64> {
         let mut values: Vec<f64> = self.places.iter().map(|place| shared[usize::from(*place)]).collect();
@@ -401,11 +484,13 @@ impl Own {
     }
 
     /// Adds shared and own coefficients up, with their covariance.
-    pub(super) fn joined(&self, shared: &DVector<f64>, covariance: &DMatrix<f64>) -> Joined {
+    pub(super) fn joined(&self, local: &[f64], shared: &DVector<f64>, covariance: &DMatrix<f64>) -> Joined {
         let (count, own) = (self.places.len(), self.own.len());
-        let carry = DMatrix::from_row_iterator(own, count, self.carry.iter().map(|value| f64::from(*value)));
+        let spelled = self.spelled(local);
+        let carry =
+            DMatrix::from_row_iterator(own, count, spelled.carry.iter().map(|value| f64::from(*value)));
         let inverse =
-            DMatrix::from_row_iterator(own, own, self.inverse.iter().map(|value| f64::from(*value)));
+            DMatrix::from_row_iterator(own, own, spelled.inverse.iter().map(|value| f64::from(*value)));
         let places: Vec<usize> = self.places.iter().map(|place| usize::from(*place)).collect();
         let mut joined =
             DMatrix::from_fn(count, count, |row, column| covariance[(places[row], places[column])]);
