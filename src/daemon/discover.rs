@@ -105,6 +105,7 @@ impl Discovery {
             storage: None,
             image: None,
             workload: Workload::default(),
+            tasks_per_node: None,
             queue: None,
             forecast: None,
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -292,6 +292,7 @@ impl Plan {
             workdir: self.workdir.clone(),
             job_file: Some(self.job_file.clone()),
             nodes: self.resources.nodes,
+            tasks_per_node: Some(self.resources.tasks_per_node),
             array: self.resources.array.clone(),
             parts: Vec::new(),
             framework: self.framework.clone(),

@@ -32,6 +32,9 @@ pub struct RunRecord {
     pub job_file: Option<String>,
     /// Nodes asked for.
     pub nodes: u32,
+    /// Tasks on each node; `None`: an older dlrun did not write it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks_per_node: Option<u32>,
     /// Indexes of the job array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArraySpec>,

@@ -30,6 +30,7 @@ pub(super) fn untimed() -> Run {
         storage: None,
         image: None,
         workload: Workload::default(),
+        tasks_per_node: None,
         queue: None,
         forecast: None,
         dlrun_version: "0.1.0".to_owned(),

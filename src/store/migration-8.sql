@@ -1,10 +1,11 @@
 -- Never edited once released: later versions add a file. Units are in the names of the columns.
 
--- The queue that a run waits in, and what the performance model said of it, as JSON.
+-- The queue that a run waits in, tasks on each of its nodes, and what the performance model said of it, as JSON.
 ALTER TABLE run ADD COLUMN queue TEXT;
+ALTER TABLE run ADD COLUMN tasks_per_node INTEGER;
 ALTER TABLE run ADD COLUMN forecast TEXT;
 CREATE TRIGGER run_changed_aside AFTER UPDATE ON run
-    WHEN (NEW.queue, NEW.forecast) IS NOT (OLD.queue, OLD.forecast)
+    WHEN (NEW.queue, NEW.tasks_per_node, NEW.forecast) IS NOT (OLD.queue, OLD.tasks_per_node, OLD.forecast)
 BEGIN
     UPDATE run SET change_seq = NULL WHERE id = NEW.id;
 END;

@@ -244,7 +244,8 @@ const PAGE: &str = "
         node.id, node.state, node.started_at_ms, node.ended_at_ms, node.updated_at_ms, node.exit_code,
         recogniser IS NOT NULL, epochs_completed, restarts, conditions, cpus_allowed, omp_num_threads,
         cpu_model, cpus, core_gflops, node_gflops, memory_gb_per_second, disk_mb_per_second, benched_at_ms,
-        wall_seconds, mem_peak_bytes, cpu_throttled_seconds, EXISTS (SELECT 1 FROM gap WHERE gap.node = node.id)
+        wall_seconds, mem_peak_bytes, cpu_throttled_seconds, EXISTS (SELECT 1 FROM gap WHERE gap.node = node.id),
+        tasks_per_node
     FROM run CROSS JOIN attempt ON attempt.run = run.id
         LEFT JOIN element ON element.run = run.id AND element.element = attempt.element
         LEFT JOIN node ON node.attempt = attempt.id
@@ -381,7 +382,7 @@ fn submitted(row: &Row<'_>) -> rusqlite::Result<Submitted> {
             None => row.get(17)?,
         },
         nodes: row.get(4)?,
-        tasks_per_node: 1,
+        tasks_per_node: row.get::<_, Option<u32>>("tasks_per_node")?.unwrap_or(1).max(1),
         storage: row.get_ref(16)?.as_str_or_null()?.and_then(storage_class),
         ..Situation::default()
     };

@@ -68,7 +68,7 @@ impl Iterator for Runs {
             scheduler: SchedulerKind::Slurm,
             queue: Some("batch".to_owned()),
             situation,
-            epoch_seconds: Some(if self.at % 50 == 0 {
+            epoch_seconds: Some(if self.at.is_multiple_of(50) {
                 Length::AtLeast(seconds / 2.0)
             } else {
                 Length::Known(seconds)
@@ -78,7 +78,7 @@ impl Iterator for Runs {
             outside_seconds: Some(20.0 * noise),
             wall_seconds: Some(Length::Known(10.0 * seconds + 22.0)),
             memory_bytes: Some(2_000_000_000 + u64::try_from(self.at).unwrap_or(0)),
-            doubts: Doubts { others_busy: self.at % 40 == 0, ..Doubts::default() },
+            doubts: Doubts { others_busy: self.at.is_multiple_of(40), ..Doubts::default() },
         })
     }
 }

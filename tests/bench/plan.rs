@@ -89,9 +89,9 @@ fn keep_model(site: &Site) -> Result<usize, Box<dyn Error>> {
 
 fn run(number: u32) -> Observation {
     let net = number % WORKLOADS;
-    let xla = number / WORKLOADS % 2 == 0;
+    let xla = (number / WORKLOADS).is_multiple_of(2);
     let noise = f64::from(number.wrapping_mul(2_654_435_761) >> 16) / 65_536.0;
-    let factor = if xla == (net % 3 == 0) { 0.6 } else { 1.0 };
+    let factor = if xla == net.is_multiple_of(3) { 0.6 } else { 1.0 };
     let seconds = (1.0 + f64::from(net % 50)) * factor * (0.95 + 0.1 * noise);
     Observation {
         run_id: RunId::from_random(std::array::from_fn(|at| number.to_le_bytes()[at % 4])),

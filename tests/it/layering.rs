@@ -456,7 +456,6 @@ fn reserved_crates_paths_and_macros_are_found() {
     complains(
         "plan/mod.rs",
         "use toml::Value;",
-        "`toml` is for job and config and catalogue and model alone",
         "`toml` is for bench and job and config and catalogue and model alone",
     );
     complains("job/mod.rs", "use clap::Parser;", "`clap` is for cli alone");

@@ -1,7 +1,7 @@
 //! The loop closes: what was recorded decides what the next run of the same job file gets.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ fn planned(env: &TestEnv, file: &PathBuf) -> (Value, String) {
 }
 
 /// Submits, waits, and gives what `show` knows of the run.
-fn ran(env: &TestEnv, file: &PathBuf) -> Value {
+fn ran(env: &TestEnv, file: &Path) -> Value {
     let run = env.submit(file);
     let _ = env.dlrun(["wait", &run]).run().code(0);
     env.show(&run)

@@ -19,7 +19,7 @@ fn measured() -> Vec<Observation> {
     let env = TestEnv::new();
     let rows = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/model/matrix-2026-11.jsonl");
     let database = env.root().join("matrix.db");
-    env.dlrun(["import", "--store"]).arg(&database).arg(rows).run().code(0);
+    let _ = env.dlrun(["import", "--store"]).arg(&database).arg(rows).run().code(0);
     let store = Store::open(&database).expect("a store");
     let mut read = store.observations().expect("runs");
     let mut observations: Vec<Observation> = read.by_ref().collect();

@@ -191,6 +191,7 @@ fn run() -> RunRecord {
         storage: None,
         image: None,
         workload: Workload::default(),
+        tasks_per_node: None,
         queue: None,
         forecast: None,
         dlrun_version: "0.1.0".to_owned(),

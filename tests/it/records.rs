@@ -43,6 +43,7 @@ pub(crate) fn run(run_id: RunId, name: &str, submitted_at_ms: u64) -> RunRecord 
         storage: None,
         image: None,
         workload: Workload { model: Some("resnet50".to_owned()), epochs: Some(3), ..Workload::default() },
+        tasks_per_node: None,
         queue: None,
         forecast: None,
         dlrun_version: "0.1.0".to_owned(),

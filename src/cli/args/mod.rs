@@ -13,8 +13,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-pub(crate) use self::bench::{BenchArgs, BenchNode, BenchVerb};
-pub(crate) use self::bench::{BenchArgs, BenchRun, BenchShow, BenchVerb};
+pub(crate) use self::bench::{BenchArgs, BenchNode, BenchRun, BenchShow, BenchVerb};
 pub(crate) use self::export::{Export, Format};
 pub(crate) use self::image::{Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageShow, ImageVerb};
 pub(crate) use self::make::{ImageBuild, ImagePull};

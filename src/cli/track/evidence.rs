@@ -126,6 +126,7 @@ mod tests {
             storage: None,
             image: None,
             workload: Workload::default(),
+            tasks_per_node: None,
             queue: None,
             forecast: None,
             dlrun_version: "0".into(),

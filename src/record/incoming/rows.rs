@@ -192,6 +192,7 @@ pub(super) struct RunRow {
     precision: Option<String>,
     #[serde(default, deserialize_with = "name_or_none")]
     queue: Option<String>,
+    tasks_per_node: Option<u32>,
     forecast: Option<Forecast>,
     #[serde(deserialize_with = "name")]
     dlrun_version: String,
@@ -243,6 +244,7 @@ impl From<RunRow> for Incoming {
                 epochs: row.epochs,
                 precision: row.precision,
             },
+            tasks_per_node: row.tasks_per_node,
             queue: row.queue,
             forecast: row.forecast,
             dlrun_version: row.dlrun_version,

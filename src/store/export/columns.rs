@@ -50,6 +50,7 @@ const RUNS: &[&str] = &[
     "epochs",
     "precision",
     "queue",
+    "tasks_per_node",
     "forecast",
     "dlrun_version",
 ];

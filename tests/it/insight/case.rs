@@ -136,6 +136,7 @@ pub(super) fn run_record() -> RunRecord {
         storage: None,
         image: None,
         workload: Workload { samples: Some(60_000), ..Workload::default() },
+        tasks_per_node: None,
         queue: None,
         forecast: None,
         dlrun_version: "0.1.0".into(),

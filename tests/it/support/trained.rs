@@ -150,6 +150,7 @@ impl Trained {
                 epochs: Some(u64::from(self.epochs)),
                 precision: Some("bf16".to_owned()),
             },
+            tasks_per_node: None,
             queue: None,
             forecast: None,
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,12 +1,12 @@
 //! `dlrun bench`: its verbs and their arguments, a file each.
 
 mod node;
+mod run;
+mod show;
 
 use clap::{Args, Subcommand};
 
 pub(crate) use node::BenchNode;
-mod run;
-mod show;
 pub(crate) use run::BenchRun;
 pub(crate) use show::BenchShow;
 
