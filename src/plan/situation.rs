@@ -23,20 +23,20 @@ impl Resolver<'_> {
             workload: self.spec.workload.clone(),
             framework: self.spec.framework.clone(),
             image: None,
-            hardware: hardware(facts, scheduler, resources, threads_asked(&env)),
+            hardware: hardware(facts, scheduler, resources, threads_asked(&env, resources)),
             nodes: resources.nodes,
-            // As records have it: they tell the CPUs of a node and not the tasks that share them.
-            tasks_per_node: 1,
+            tasks_per_node: resources.tasks_per_node,
             storage: storage.map(|PlannedStorage { class, .. }| class),
         }
     }
 }
 
-/// CPUs that the program keeps busy by `OMP_NUM_THREADS`. Of a list for nested regions (`4,2`) the first counts.
-fn threads_asked(env: &[EnvVar]) -> Option<f64> {
+/// CPUs that the program keeps busy on a node by `OMP_NUM_THREADS`, which holds for each task. Of a list for nested regions
+/// (`4,2`) the first counts.
+fn threads_asked(env: &[EnvVar], resources: &PlannedResources) -> Option<f64> {
     let variable = env.iter().rev().find(|variable| variable.name == "OMP_NUM_THREADS")?;
     let threads: u32 = variable.value.split(',').next()?.trim().parse().ok()?;
-    (threads > 0).then_some(f64::from(threads))
+    (threads > 0).then_some(f64::from(threads) * f64::from(resources.tasks_per_node))
 }
 
 /// What the job will run on: this machine, or what jobs that named this queue ran on before.
