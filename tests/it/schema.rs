@@ -336,6 +336,10 @@ fn example_jobs_fit_the_schema() {
                 dirs.push(path);
             } else if path.extension().is_some_and(|extension| extension == "toml") {
                 let text = fs::read_to_string(&path).expect("text");
+                // A matrix of `dlrun bench run` is a job file with more in it.
+                if text.lines().any(|line| line == "[bench]") {
+                    continue;
+                }
                 assert_eq!(judge(&text), (true, true), "{}", path.display());
                 seen += 1;
             }

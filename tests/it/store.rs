@@ -7,9 +7,9 @@ use std::process::Command;
 
 use dlrun::job::{ArraySpec, Framework, JobId, JobState, Provenance, RunId, StorageClass};
 use dlrun::record::{
-    self, ArrayPart, Cause, Conditions, Element, EpochNumbering, Event, EventKind, ExitStatus, Gap, GpuFacts,
-    GpuUsage, Missing, NodeState, Outcome, Progress, RunImage, RunRecord, Scope, Status, StepMark, StepTimes,
-    Throughput, TimeSource, merge_elements,
+    self, ArrayPart, Basis, Cause, Conditions, Element, EpochNumbering, Event, EventKind, ExitStatus,
+    Forecast, Gap, GpuFacts, GpuUsage, Interval, Missing, NodeState, Outcome, Progress, RunImage, RunRecord,
+    Scope, Status, StepMark, StepTimes, Throughput, TimeSource, merge_elements,
 };
 use dlrun::store::{Filter, Found, Segment, Store, StoreError};
 use tempfile::TempDir;
@@ -135,9 +135,26 @@ fn conditions() -> Conditions {
 }
 
 /// What the newest fixture holds; the same records go into a new database in the tests of idempotency.
+fn foretold() -> Forecast {
+    let epoch_seconds = Interval { mean: 3.0, median: 2.9, low: 2.0, high: 4.0 };
+    Forecast {
+        model: "m".to_owned(),
+        basis: Basis::Workload,
+        runs: 7,
+        epoch_seconds,
+        first_extra_seconds: None,
+        outside_seconds: None,
+        total_seconds: None,
+        memory_bytes: None,
+        beyond: vec!["batch".to_owned()],
+        explored: false,
+    }
+}
+
 fn fill(store: &mut Store) {
     let mut first = run(run_id(1), "mnist", 1_000);
     first.job_id = Some(JobId("4711".to_owned()));
+    (first.queue, first.tasks_per_node, first.forecast) = (Some("gpu".to_owned()), Some(2), Some(foretold()));
     let mut record = node(run_id(1), "n1", 5_000);
     record.gaps = vec![Gap { from_ms: 1, to_ms: 2, why: "stopped".to_owned() }];
     record.missing = vec![Missing { what: "io_read_bytes".to_owned(), why: "not permitted".to_owned() }];
@@ -395,7 +412,7 @@ fn every_shown_prefix_leads_back_to_its_run() {
 
 #[test]
 fn every_released_schema_is_read_and_brought_up_to_date() {
-    for version in [1, 2, 3, 4, 5, 6, 7] {
+    for version in [1, 2, 3, 4, 5, 6, 7, 8] {
         let tmp = tempfile::tempdir().expect("a directory");
         let path = tmp.path().join("dlrun.db");
         fs::copy(fixture(version), &path).expect("copied");
@@ -417,10 +434,10 @@ fn every_released_schema_is_read_and_brought_up_to_date() {
 }
 
 #[test]
-#[ignore = "writes tests/fixtures/store/v7.db; only when version 7 is being made"]
+#[ignore = "writes tests/fixtures/store/v8.db; only when version 8 is being made"]
 fn make_the_fixture() {
-    let _ = fs::remove_file(fixture(7));
-    fill(&mut Store::open(&fixture(7)).expect("opened"));
+    let _ = fs::remove_file(fixture(8));
+    fill(&mut Store::open(&fixture(8)).expect("opened"));
 }
 
 #[test]

@@ -95,7 +95,6 @@ pub(crate) enum Verb {
     /// What the recorded runs say of runs to come
     Model(ModelArgs),
     /// Measurements: matrices of trainings, and what a kind of node can do
-    /// Measurements: matrices of trainings
     Bench(BenchArgs),
     /// Print the completion script of a shell
     Completions(Completions),
