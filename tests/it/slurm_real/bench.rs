@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::cluster::{User, until};
@@ -29,6 +31,14 @@ fn running(user: &User) -> Vec<String> {
     jobs.lines().map(|job| job.trim().to_owned()).filter(|job| !job.is_empty()).collect()
 }
 
+/// Who runs the matrix: what was started may only have started it.
+fn owner(user: &User) -> Pid {
+    let matrices = fs::read_dir(user.state_dir().join("benches")).expect("a directory");
+    let matrix = matrices.flatten().next().expect("a matrix").path();
+    let lock = fs::read_to_string(matrix.join("lock")).expect("a lock");
+    Pid::from_raw(lock.split(' ').next().and_then(|pid| pid.parse().ok()).expect("a process"))
+}
+
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]
 fn a_matrix_has_whole_nodes_and_survives_its_command() {
@@ -43,7 +53,7 @@ fn a_matrix_has_whole_nodes_and_survives_its_command() {
         // Slurm's word for --exclusive.
         assert_eq!(user.scontrol(job, "OverSubscribe"), "NO", "{job}");
     }
-    started.kill().expect("it runs");
+    kill(owner(&user), Signal::SIGKILL).expect("it runs");
     let _ = started.wait();
 
     // Without the option: what counts is whose jobs they are.
