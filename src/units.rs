@@ -204,6 +204,9 @@ pub fn display_seconds(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return "unknown".to_owned();
     }
+    if seconds > 0.0 && seconds < 0.1 {
+        return format!("{seconds:.4} s");
+    }
     if seconds < 10.0 {
         return format!("{seconds:.2} s");
     }
@@ -284,6 +287,8 @@ mod tests {
 
     #[test]
     fn seconds_are_shown_for_people() {
+        assert_eq!(display_seconds(0.012_34), "0.0123 s");
+        assert_eq!(display_seconds(0.0), "0.00 s");
         assert_eq!(display_seconds(0.417), "0.42 s");
         assert_eq!(display_seconds(245.2), "4 min 05 s");
         assert_eq!(display_seconds(12_000.0), "3 h 20 min");

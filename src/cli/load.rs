@@ -208,7 +208,8 @@ fn model_facts(session: &Session, spec: &JobSpec, facts: &SiteFacts) -> Option<M
         },
         _ => Hardware::default(),
     };
-    Some(ModelFacts { model: Arc::new(model), origin: origin.to_string(), runs, here })
+    let meant = session.asked_hardware.clone();
+    Some(ModelFacts { model: Arc::new(model), origin: origin.to_string(), runs, here, meant })
 }
 
 /// Runs in the state directory; 0 where there is none.

@@ -38,6 +38,8 @@ pub(crate) struct Session {
     pub(crate) qsubs: Qsubs,
     /// The performance model that the command line names, by name or file.
     pub(crate) asked_model: Option<PathBuf>,
+    /// The hardware that the command line names.
+    pub(crate) asked_hardware: Option<String>,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -77,7 +79,7 @@ impl Session {
         let dir = |dir: Option<&Path>| dir.map(Path::to_owned);
         let qsubs =
             Qsubs::new(dir(settings.torque_bin_dir()), dir(settings.openpbs_bin_dir()), QSUB_PATIENCE);
-        Ok(Self { output, settings, host: hostname(), slurm, qsubs, asked_model: None })
+        Ok(Self { output, settings, host: hostname(), slurm, qsubs, asked_model: None, asked_hardware: None })
     }
 
     /// The state directory, made where it is missing.

@@ -141,7 +141,7 @@ impl<'a> Known<'a> {
             } else if size * BEYOND < low {
                 let times = rounded(low / size);
                 found.push(format!(
-                    "the {name}, {}, is one {times}th of the smallest measured {with}, {}",
+                    "the {name}, {}, is {times} times below the smallest measured {with}, {}",
                     rounded(size),
                     rounded(low)
                 ));

@@ -99,6 +99,8 @@ pub struct ModelFacts {
     pub runs: u64,
     /// This machine, where local jobs run.
     pub here: Hardware,
+    /// The model of CPU or GPU that is asked about in place of what the job would run on.
+    pub meant: Option<String>,
 }
 
 impl fmt::Debug for ModelFacts {
@@ -111,7 +113,7 @@ impl fmt::Debug for ModelFacts {
 impl PartialEq for ModelFacts {
     fn eq(&self, other: &Self) -> bool {
         let told = |facts: &Self| (facts.model.head().name.clone(), facts.origin.clone(), facts.runs);
-        told(self) == told(other) && self.here == other.here
+        told(self) == told(other) && self.here == other.here && self.meant == other.meant
     }
 }
 

@@ -56,6 +56,17 @@ fn hardware(
             None => (None, asked.parse().unwrap_or(1)),
         },
     };
+    if let Some(meant) = &facts.meant {
+        let asked = resources.cpus_per_task.map(|cpus| f64::from(cpus) * f64::from(resources.tasks_per_node));
+        let (cpu_model, gpu_model) = if gpus > 0 { (None, Some(meant)) } else { (Some(meant), None) };
+        return Hardware {
+            cpu_model: cpu_model.cloned(),
+            threads: threads_asked.or(asked),
+            gpu_model: gpu_model.cloned(),
+            gpus,
+            figures: None,
+        };
+    }
     let is_kind = |model: &String| kind.as_ref().is_none_or(|kind| model.to_ascii_lowercase().contains(kind));
     let gpu_model = usual.gpu_model.filter(|model| gpus > 0 && is_kind(model));
     let (cpu_model, cpus) = if is_local {

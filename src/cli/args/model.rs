@@ -110,4 +110,8 @@ pub(crate) struct ModelPredict {
     /// By one of your models, or a file; without: the one that plans go by
     #[arg(long, value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) model: Option<PathBuf>,
+    /// As on this model of CPU, or of GPU for a job with GPUs, with the CPUs that the job asks for; `model show` names those that
+    /// were measured
+    #[arg(long, value_name = "HARDWARE")]
+    pub(crate) hardware: Option<String>,
 }

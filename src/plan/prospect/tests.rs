@@ -89,7 +89,7 @@ fn compilers(what: &[(&str, f64)]) -> Vec<Observation> {
 fn model(runs: Vec<Observation>) -> Option<ModelFacts> {
     let model = Model::fit(runs, &Priors::built_in()).expect("they fit");
     let here = Hardware::default();
-    Some(ModelFacts { model: Arc::new(model), origin: "your own model".into(), runs: 0, here })
+    Some(ModelFacts { model: Arc::new(model), origin: "your own model".into(), runs: 0, here, meant: None })
 }
 
 fn facts(model: Option<ModelFacts>) -> SiteFacts {
@@ -255,6 +255,24 @@ fn runs_that_explore_try_what_is_not_known_and_are_marked() {
     let number = (0..20).find(|number| always[usize::try_from(*number).expect("small")].1).expect("one");
     let why = decision(&runs(number, "1"), "compiler").why.clone();
     assert!(why.contains("chosen to learn (`framework.explore`)") && why.contains("best known is"), "{why}");
+}
+
+#[test]
+fn hardware_that_is_meant_counts_in_place_of_the_jobs_own() {
+    let runs = repeats(&[("EPYC", 4.0), ("Xeon", 8.0)], |cpu, run| {
+        run.situation.hardware.cpu_model = Some(cpu.into());
+        run.situation.hardware.threads = Some(8.0);
+    });
+    let mut facts = facts(model(runs));
+    let job = format!("{}[resources]\ncpus_per_task = 8\n", JOB.replace("\"auto\"", "\"none\""));
+    let mut on = |meant: &str| {
+        facts.model.as_mut().expect("a model").meant = Some(meant.to_owned());
+        let forecast = plan(&job, &facts).forecast.expect("a forecast");
+        (forecast.epoch_seconds.median, forecast.basis)
+    };
+    let [(quick, basis), (slow, _), (_, unknown)] = ["EPYC", "Xeon", "another"].map(&mut on);
+    assert!((3.6..4.4).contains(&quick) && (7.2..8.8).contains(&slow), "{quick} {slow}");
+    assert_eq!((basis, unknown), (Basis::Alike, Basis::Workload));
 }
 
 // ------------------------------------------------------------------------------------------------------------- images

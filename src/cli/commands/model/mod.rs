@@ -18,6 +18,9 @@ use crate::model::Priors;
 /// Runs the verb.
 pub(crate) fn run(mut session: Session, args: &ModelArgs) -> Result<u8, Error> {
     session.asked_model = args.verb.model().map(Path::to_owned);
+    if let ModelVerb::Predict(args) = &args.verb {
+        session.asked_hardware.clone_from(&args.hardware);
+    }
     let session = &session;
     match &args.verb {
         ModelVerb::Fit(args) => fit::run(session, args),
