@@ -1,7 +1,7 @@
 //! What recorded runs say about runs to come: an epoch's time, a run's time and memory, with how sure that is.
 //!
 //! An [`Observation`] is one run as the model sees it, a [`Situation`] what decides how long a training takes, as far as it is
-//! known before it starts; a [`crate::record::Forecast`] is the answer. `docs/model.md` has the mathematics.
+//! known before it starts; a [`crate::record::Forecast`] is the answer. `docs/model-mathematics.md` has the mathematics.
 //!
 //! From runs to a [`Model`]: `gather` reads the runs once, `facts` makes numbers of a situation and `block` terms of those, `design`
 //! makes equations of them for each `response`, `solve` solves them, `fit` does so again and again until weights and variances
