@@ -337,6 +337,11 @@ impl<'a> Fields<'a> {
                 None => {
                     let known = self.asked.iter().copied().chain(self.later.iter().map(|(later, _)| *later));
                     let problem = Problem::at(key.span(), format!("unknown key `{shown}`"));
+                    if shown == "bench" {
+                        self.problems
+                            .push(problem.hinted("this is a matrix: `dlrun bench run FILE` runs it"));
+                        continue;
+                    }
                     match synonym(name, &self.asked).or_else(|| nearest(name, known)) {
                         Some(guess) => problem.hinted(format!("did you mean `{guess}`?")),
                         None => problem.hinted(format!("known here: {}", self.asked.join(", "))),

@@ -27,6 +27,12 @@ impl Asked<'_> {
 }
 
 impl Model {
+    /// Whether the workload of a situation was measured on different numbers of nodes: only then is it known how it scales.
+    #[must_use]
+    pub fn has_scaled(&self, situation: &Situation) -> bool {
+        self.known().is_some_and(|known| known.scaled(Facts::new(situation).workload))
+    }
+
     /// What to expect of a run.
     #[must_use]
     pub fn forecast(&self, situation: &Situation) -> Forecast {
@@ -64,6 +70,7 @@ impl Model {
             total_seconds: None,
             memory_bytes: interval(memory).map(Predicted::interval),
             beyond: known.beyond(situation, &facts),
+            alternatives: 0,
             explored: false,
         };
         if by_epochs {

@@ -105,6 +105,13 @@ impl<'a> Known<'a> {
         }
     }
 
+    /// Whether a workload ran on different numbers of nodes.
+    pub(super) fn scaled(self, workload: u64) -> bool {
+        let nodes = EXACT.iter().position(|size| *size == "number of nodes");
+        let ends = self.ends(workload).zip(nodes).and_then(|(ends, at)| ends.get(at).copied());
+        ends.is_some_and(|(fewest, most)| fewest < most)
+    }
+
     /// How far outside of what was measured a run lies, in words.
     pub(super) fn beyond(self, situation: &Situation, facts: &Facts) -> Vec<String> {
         let mut found = Vec::new();

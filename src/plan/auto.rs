@@ -90,7 +90,7 @@ impl Resolver<'_> {
         }
         let others = sizes.iter().filter(|other| other.nodes != chosen.nodes).take(MAX_NAMED);
         let rejected = others.filter_map(|other| {
-            let seconds = display_seconds(other.forecast.as_ref()?.epoch_seconds.mean);
+            let seconds = display_seconds(other.forecast.as_ref()?.epoch_seconds.median);
             let why = match (&other.rejected, other.efficiency_ratio) {
                 (Some(why), _) => format!("{seconds} an epoch, but {why}"),
                 (None, Some(ratio)) => format!("{seconds} an epoch, parallel efficiency {}", per_cent(ratio)),
@@ -133,7 +133,7 @@ impl Resolver<'_> {
         for other in prospect.candidates.iter().filter(|other| is_other(other)).take(MAX_NAMED) {
             let why = match &other.forecast {
                 Some(forecast) => {
-                    let seconds = display_seconds(forecast.epoch_seconds.mean);
+                    let seconds = display_seconds(forecast.epoch_seconds.median);
                     format!("{seconds} an epoch, {}", basis_words(forecast))
                 }
                 None => "rules put it behind".to_owned(),
@@ -173,9 +173,9 @@ impl Resolver<'_> {
             return (Some(wanted), why);
         };
         if (limit.0 as f64) < total.high {
-            let mean = display_seconds(total.mean);
+            let median = display_seconds(total.median);
             self.warnings.push(format!(
-                "walltime = {limit} is the queue's longest, and the run may take {upper} ({mean} are expected): it may be cut off"
+                "walltime = {limit} is the queue's longest, and the run may take {upper} ({median} as likely as not): it may be cut off"
             ));
         }
         (Some(limit), format!("{why}; cut from {wanted} to the longest that the queue allows"))

@@ -53,7 +53,7 @@ pub(super) fn named(compiler: &str) -> &str {
 /// `3.10 s an epoch (2.80 s to 3.50 s)`.
 pub(super) fn epoch_words(forecast: &Forecast) -> String {
     let epoch = &forecast.epoch_seconds;
-    format!("{} an epoch ({})", display_seconds(epoch.mean), range(epoch))
+    format!("{} an epoch ({})", display_seconds(epoch.median), range(epoch))
 }
 
 /// Where nine of ten times lie.
@@ -83,12 +83,12 @@ pub(super) fn runs_words(runs: u64) -> String {
 pub(super) fn forecast_words(forecast: &Forecast) -> String {
     let mut words = epoch_words(forecast);
     if let Some(total) = &forecast.total_seconds {
-        let _ = write!(words, ", {} in all ({})", display_seconds(total.mean), range(total));
+        let _ = write!(words, ", {} in all ({})", display_seconds(total.median), range(total));
     }
     if let Some(memory) = &forecast.memory_bytes {
         let size = |bytes| whole_bytes(bytes).unwrap_or(Bytes(0));
-        let (mean, low, high) = (size(memory.mean), size(memory.low), size(memory.high));
-        let _ = write!(words, ", memory {mean} ({low} to {high})");
+        let (middle, low, high) = (size(memory.median), size(memory.low), size(memory.high));
+        let _ = write!(words, ", memory {middle} ({low} to {high})");
     }
     words
 }
@@ -145,7 +145,7 @@ fn columns(candidates: &[Candidate]) -> Vec<(&'static str, Vec<String>)> {
         |told: fn(&Forecast) -> String| all(&|candidate: &Candidate| candidate.forecast.as_ref().map(told));
     let sized = candidates.iter().any(|candidate| candidate.efficiency_ratio.is_some());
     let total =
-        |candidate: &Candidate| Some(display_seconds(candidate.forecast.as_ref()?.total_seconds?.mean));
+        |candidate: &Candidate| Some(display_seconds(candidate.forecast.as_ref()?.total_seconds?.median));
     let basis = |forecast: &Forecast| {
         let beyond = if forecast.beyond.is_empty() { "" } else { "; beyond what was measured" };
         format!("{}{beyond}", basis_words(forecast))
@@ -157,7 +157,7 @@ fn columns(candidates: &[Candidate]) -> Vec<(&'static str, Vec<String>)> {
         ("provenance", all(&|candidate| Some(candidate.provenance?.as_str().to_owned()))),
         ("nodes", all(&|candidate| sized.then(|| candidate.nodes.to_string()))),
         ("efficiency", all(&|candidate| candidate.efficiency_ratio.map(per_cent))),
-        ("epoch", forecast(|forecast| display_seconds(forecast.epoch_seconds.mean))),
+        ("epoch", forecast(|forecast| display_seconds(forecast.epoch_seconds.median))),
         ("9 of 10 times", forecast(|forecast| range(&forecast.epoch_seconds))),
         ("in all", all(&total)),
         ("", forecast(basis)),
@@ -194,6 +194,7 @@ mod tests {
                 total_seconds: Some(interval(10.0)),
                 memory_bytes: Some(interval(1e9)),
                 beyond: Vec::new(),
+                alternatives: 0,
                 explored: false,
             }),
             rejected: None,

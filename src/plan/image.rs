@@ -456,7 +456,7 @@ fn candidates(entries: &[Entry], choice: &Choice, prospect: &Prospect) -> Vec<Im
     let mut seconds: BTreeMap<&str, f64> = BTreeMap::new();
     for way in &prospect.candidates {
         if let (Some(image), Some(forecast)) = (&way.image, &way.forecast) {
-            seconds.entry(image).or_insert(forecast.epoch_seconds.mean);
+            seconds.entry(image).or_insert(forecast.epoch_seconds.median);
         }
     }
     let forecast = |name: &str| {

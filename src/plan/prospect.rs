@@ -88,10 +88,24 @@ impl Prospect {
                 other.software()
             };
             let word = if forecast.explored { "best known is" } else { "next best" };
-            reason.push_str(&format!("; {word} {what}, {}", display_seconds(theirs.epoch_seconds.mean)));
+            reason.push_str(&format!("; {word} {what}, {}", display_seconds(theirs.epoch_seconds.median)));
+            reason.push_str(&despite(forecast, theirs));
         }
         Some(reason)
     }
+}
+
+/// Where the other one's epoch is as likely shorter: what decided all the same.
+fn despite(chosen: &Forecast, other: &Forecast) -> String {
+    if chosen.explored || chosen.epoch_seconds.median <= other.epoch_seconds.median {
+        return String::new();
+    }
+    let (what, own, theirs) = match (&chosen.total_seconds, &other.total_seconds) {
+        (Some(own), Some(theirs)) => ("the whole run", own.mean, theirs.mean),
+        _ => ("an epoch", chosen.epoch_seconds.mean, other.epoch_seconds.mean),
+    };
+    let (own, theirs) = (display_seconds(own), display_seconds(theirs));
+    format!(" (expected of {what}, with what is uncertain: {own} against {theirs})")
 }
 
 impl Resolver<'_> {
@@ -121,7 +135,8 @@ impl Resolver<'_> {
                 let seconds = forecast.epoch_seconds.mean;
                 candidate.forecast = Some(forecast).filter(|_| seconds.is_finite() && seconds > 0.0);
             }
-            self.judge_sizes(&mut candidates, sizes.len());
+            let scaled = model.model.has_scaled(&base);
+            self.judge_sizes(&mut candidates, sizes.len(), scaled);
             self.choose_by_model(model, &mut candidates, &situations);
             if let Some(Ok(found)) = &mut fitting {
                 found.choice = reordered(entries, found, &ways, &candidates);
@@ -130,6 +145,10 @@ impl Resolver<'_> {
         let mut candidates: Vec<Candidate> = candidates.into_iter().map(|(_, candidate)| candidate).collect();
         if let Some(first) = candidates.first_mut() {
             first.chosen = true;
+        }
+        let open = candidates.iter().filter(|candidate| candidate.rejected.is_none()).count();
+        if let Some(forecast) = candidates.first_mut().and_then(|first| first.forecast.as_mut()) {
+            forecast.alternatives = u32::try_from(open.saturating_sub(1)).unwrap_or(u32::MAX);
         }
         let model = facts.model.clone();
         let model = model.filter(|_| candidates.first().is_some_and(|first| first.forecast.is_some()));
@@ -242,7 +261,7 @@ impl Resolver<'_> {
 
     /// Works out how well sizes use their nodes, and sets those aside that use them worse than the job file wants. What
     /// nobody measured does not make a job larger.
-    fn judge_sizes(&self, candidates: &mut [(usize, Candidate)], sizes: usize) {
+    fn judge_sizes(&self, candidates: &mut [(usize, Candidate)], sizes: usize, scaled: bool) {
         let asked = self.spec.resources.nodes.as_ref().map(|nodes| nodes.value);
         let Some(NodeCount::Between { efficiency: least, .. }) = asked.filter(|_| sizes > 1) else { return };
         for of_way in candidates.chunks_mut(sizes) {
@@ -255,7 +274,7 @@ impl Resolver<'_> {
                 let Some(forecast) = &candidate.forecast else { continue };
                 let efficiency = work(base.0, &base.1) / work(candidate.nodes, forecast);
                 candidate.efficiency_ratio = Some(efficiency);
-                if at > 0 && forecast.basis > Basis::Workload {
+                if at > 0 && (forecast.basis > Basis::Workload || !scaled) {
                     candidate.rejected = Some("no run of this workload tells how it scales".to_owned());
                 } else if at > 0 && (efficiency.is_nan() || efficiency < least) {
                     let (found, least) = (per_cent(efficiency), per_cent(least));

@@ -68,7 +68,15 @@ pub struct Forecast {
     /// How far outside of what was measured it lies, in words; empty: within.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beyond: Vec<String>,
+    /// Among how many other ways it was chosen: images, compilers, sizes that the job left open. 0: there was no choice.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub alternatives: u32,
     /// Whether the choice was made to learn (`framework.explore`), not because it seemed quickest.
     #[serde(default)]
     pub explored: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
 }

@@ -76,7 +76,7 @@ pub fn live(runs: impl IntoIterator<Item = (Option<Forecast>, Observation)>) -> 
         epochs.push(pair);
         months.entry(month(observation.at_ms)).or_default().push(pair);
         bases.entry(forecast.basis).or_default().push(pair);
-        if !forecast.explored {
+        if !forecast.explored && forecast.alternatives > 0 {
             choices.made(&observation.situation, &mut tally);
         }
     }
