@@ -1,12 +1,10 @@
 //! The equations of one response: columns, rows, and the values that they are held against.
 
-use std::collections::HashMap;
-
 use super::Priors;
 use super::block::{Block, Centres, Term, terms};
 use super::facts::{Facts, Size};
 use super::gather::Gathered;
-use super::hash::{Hash, mixed};
+use super::hash::{Hash, OfHashes, mixed};
 use super::response::Response;
 
 /// No block gets more coefficients than this; rarer levels have none of their own.
@@ -130,7 +128,7 @@ impl Design {
         count: &[u32],
         pairs: &[(Facts, Facts)],
     ) {
-        let mut runs: HashMap<u64, u64> = HashMap::new();
+        let mut runs: OfHashes<u64> = OfHashes::default();
         for (facts, count) in gathered.groups.iter().zip(count).filter(|(_, count)| **count > 0) {
             terms(facts, &self.layout.centres, &mut |block, term| {
                 if response.belief(block).is_some() {
@@ -238,8 +236,8 @@ impl Design {
         let mut order: Vec<&Span> = self.spans.iter().collect();
         order.sort_unstable_by_key(|span| mixed(span.workload));
         let mut sample = Self { layout: self.layout.clone(), pseudo: self.pseudo.clone(), ..Self::default() };
-        // Workloads teach what workloads differ in: some sixty of them, or all.
-        let share = most / self.spans.len().clamp(1, 60);
+        // Workloads teach what workloads differ in: some forty of them, or all.
+        let share = most / self.spans.len().clamp(1, 40);
         for span in order {
             let left = most.saturating_sub(sample.cells.len());
             if left == 0 {

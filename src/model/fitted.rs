@@ -21,13 +21,16 @@ use super::{Explanation, Hardware, Head, Observation, Priors, Unfit, Unreadable}
 use crate::job::SchedulerKind;
 
 /// Variances are looked for on this many configurations; more of them say the same.
-const SEARCHED: usize = 4_000;
+const SEARCHED: usize = 1_600;
 /// Steps of that search, at most.
-const SEARCH_STEPS: usize = 14;
+const SEARCH_STEPS: usize = 12;
 /// The search is over when no variance changes by more than this share of itself.
 const SETTLED: f64 = 0.05;
 /// Steps of the solution, with the variances given.
-const STEPS: usize = 4;
+const STEPS: usize = 3;
+
+/// With fewer configurations than this a second thread costs more than it saves.
+const WORTH_A_THREAD: usize = 500;
 
 /// What recorded runs say about runs to come. It says the same for the same runs, priors and dlrun, to the last bit.
 #[derive(Debug, Clone)]
@@ -36,7 +39,7 @@ pub struct Model {
     tables: Tables,
     decoded: Vec<Decoded>,
     /// All after the head.
-    body: Arc<[u8]>,
+    body: Arc<Vec<u8>>,
     /// Where in `body` what lies.
     places: Places,
 }
@@ -79,32 +82,29 @@ impl Model {
         if gathered.counts.with_epochs + gathered.counts.whole_runs == 0 {
             return Err(nothing_timed(&gathered));
         }
+        // The first one is what an explanation is of: epochs, unless none was timed.
+        let mut responses: Vec<Response> = Response::ALL.to_vec();
+        responses.retain(|response| !gathered.values[*response as usize].is_empty());
+        let of_times = |response: &&Response| matches!(response, Response::Epoch | Response::Whole);
+        let explained = responses.iter().find(of_times).copied();
+        let learned = all_learned(&responses, explained, &gathered, priors)?;
         let (mut tables, mut body) = (Tables::default(), Writer::default());
-        let (mut parts, mut explanation) = (Vec::new(), Explanation::default());
-        let mut scatter = (None, None);
-        for response in Response::ALL {
-            // Published effects are of epochs: they make a model of epochs even where none was timed yet.
-            if gathered.values[response as usize].is_empty() {
-                continue;
+        let (mut parts, mut explanation, mut scatter) = (Vec::new(), Explanation::default(), (None, None));
+        for its in learned {
+            gathered.counts.pooled += its.pooled;
+            if let Some(told) = its.told {
+                let components = &its.outline.components;
+                scatter = (Some(components.noise.sqrt()), Some(components.interaction.sqrt()));
+                [
+                    gathered.counts.coefficients,
+                    gathered.counts.workloads,
+                    gathered.counts.configurations,
+                    gathered.counts.published,
+                ] = told.counts;
+                explanation = told.explanation;
             }
-            let design = Design::new(response, &gathered, priors);
-            gathered.counts.pooled += design.pooled;
-            let unsolvable = || Unfit::Unsolvable { response: response.name() };
-            let (state, (stretch_known, stretch_new)) = solved(&design, response).ok_or_else(unsolvable)?;
-            if response == Response::Epoch || scatter.0.is_none() && response == Response::Whole {
-                scatter = (Some(state.components.noise.sqrt()), Some(state.components.interaction.sqrt()));
-                gathered.counts.coefficients = count(design.layout.keys.len());
-                gathered.counts.workloads = count(design.spans.len());
-                gathered.counts.configurations = count(design.cells.len());
-                gathered.counts.published = count(design.pseudo.len());
-                explanation = super::learned::explain(&state, &gathered);
-            }
-            let mut writer = Writer::default();
-            part::write(&state, &mut writer).ok_or_else(unsolvable)?;
-            parts.push(writer.0);
-            let components = state.components.clone();
-            let centres = design.layout.centres;
-            tables.outlines.push(Outline { response, centres, components, stretch_known, stretch_new });
+            tables.outlines.push(its.outline);
+            parts.push(its.part);
         }
         tables.compilers = gathered.compilers();
         tables.usual = std::mem::take(&mut gathered.usual).shortened();
@@ -113,12 +113,14 @@ impl Model {
         known::write(&gathered, &mut runs);
         body.block(&runs.0);
         body.block(&json(&explanation));
-        parts.iter().for_each(|part| body.block(part));
         let head = head(&gathered, priors, scatter);
-        Self::from_body(head, body.0.into()).map_err(|_| Unfit::Unsolvable { response: "file" })
+        drop(gathered);
+        // One part after the other is let go: a file of many workloads is large.
+        parts.into_iter().for_each(|part| body.block(&part));
+        Self::from_body(head, Arc::new(body.0)).map_err(|_| Unfit::Unsolvable { response: "file" })
     }
 
-    fn from_body(head: Head, body: Arc<[u8]>) -> Result<Self, Unreadable> {
+    fn from_body(head: Head, body: Arc<Vec<u8>>) -> Result<Self, Unreadable> {
         let damaged = || Unreadable::Damaged("its tables cannot be read");
         let mut reader = Reader(&body);
         let mut places = Places::default();
@@ -159,7 +161,7 @@ impl Model {
         if crc32fast::hash(body) != line.rest_crc32 {
             return Err(Unreadable::Damaged("its checksum is another one"));
         }
-        Self::from_body(line.head, body.into())
+        Self::from_body(line.head, Arc::new(body.to_vec()))
     }
 
     /// The head of a model file, out of its first line alone; see [`Model::from_bytes`] for the errors.
@@ -223,6 +225,72 @@ impl Model {
         let (from, to) = self.places.known;
         Known::read(&mut Reader(self.body.get(from..to)?))
     }
+}
+
+/// What was learned of a response.
+struct Learned {
+    outline: Outline,
+    /// The bytes of its part.
+    part: Vec<u8>,
+    /// Levels without a coefficient of their own.
+    pooled: u64,
+    told: Option<Told>,
+}
+
+/// What people are told of the response that all is explained by.
+struct Told {
+    explanation: Explanation,
+    /// Coefficients, workloads, configurations, published effects.
+    counts: [u64; 4],
+}
+
+/// Learns the responses: the first, which is about as much work as all others, beside those. Two at a time, since each takes memory
+/// of its own. No response depends on another, so the result is the same as one after the other.
+fn all_learned(
+    responses: &[Response],
+    explained: Option<Response>,
+    gathered: &Gathered,
+    priors: &Priors,
+) -> Result<Vec<Learned>, Unfit> {
+    let learn = |response: &Response| learned(*response, explained == Some(*response), gathered, priors);
+    let learn_all =
+        |responses: &[Response]| -> Result<Vec<Learned>, Unfit> { responses.iter().map(learn).collect() };
+    let (first, others) = responses.split_at(responses.len().min(1));
+    if gathered.groups.len() < WORTH_A_THREAD {
+        return learn_all(responses);
+    }
+    std::thread::scope(|scope| {
+        // Where no thread can be had, it takes longer.
+        let beside = std::thread::Builder::new().spawn_scoped(scope, || learn_all(others));
+        let mut all = learn_all(first)?;
+        all.extend(match beside {
+            Ok(beside) => beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
+            Err(_) => learn_all(others)?,
+        });
+        Ok(all)
+    })
+}
+
+fn learned(
+    response: Response,
+    explained: bool,
+    gathered: &Gathered,
+    priors: &Priors,
+) -> Result<Learned, Unfit> {
+    let unsolvable = || Unfit::Unsolvable { response: response.name() };
+    let design = Design::new(response, gathered, priors);
+    let (state, (stretch_known, stretch_new)) = solved(&design, response).ok_or_else(unsolvable)?;
+    let told = explained.then(|| Told {
+        explanation: super::learned::explain(&state, gathered),
+        counts: [design.layout.keys.len(), design.spans.len(), design.cells.len(), design.pseudo.len()]
+            .map(count),
+    });
+    let mut writer = Writer::default();
+    part::write(&state, &mut writer).ok_or_else(unsolvable)?;
+    let components = state.components.clone();
+    let outline =
+        Outline { response, centres: design.layout.centres, components, stretch_known, stretch_new };
+    Ok(Learned { outline, part: writer.0, pooled: design.pooled, told })
 }
 
 /// A response's solution, and what its intervals are to be stretched by: of configurations that were measured, and of others.

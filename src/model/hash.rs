@@ -1,5 +1,8 @@
 //! Names as numbers that stay the same from one dlrun to the next: model files hold them.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
 /// A hash of 64 bits, FNV-1a with a last mixing. Two names that share one would be taken for the same thing; among a million
 /// names that happens once in 37 million files.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +33,28 @@ impl Hash {
         mixed(self.0)
     }
 }
+
+/// For maps whose keys are hashes already: they are mixed once more and not hashed with a secret key, which takes ten times as
+/// long.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Mixing(u64);
+
+impl Hasher for Mixing {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = mixed(self.0 ^ number);
+    }
+}
+
+/// A map of hashes.
+pub(super) type OfHashes<T> = HashMap<u64, T, BuildHasherDefault<Mixing>>;
 
 /// The last step of SplitMix64.
 pub(super) fn mixed(number: u64) -> u64 {

@@ -6,7 +6,7 @@ use super::Situation;
 use super::bytes::{Reader, Writer, record};
 use super::facts::{EXACT, Facts, Word, cut, exact_sizes, text};
 use super::gather::Gathered;
-use super::hash::Hash;
+use super::hash::{Hash, OfHashes};
 use crate::record::Basis;
 
 /// Bytes of a count's record.
@@ -30,7 +30,7 @@ type Ends = [(f64, f64); EXACT.len()];
 
 /// Writes what [`Known::read`] reads.
 pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
-    let mut counts: BTreeMap<u64, u32> = BTreeMap::new();
+    let mut counts: OfHashes<u32> = OfHashes::default();
     let mut ends: BTreeMap<u64, Ends> = BTreeMap::new();
     for ((facts, runs), exact) in gathered.groups.iter().zip(&gathered.runs).zip(&gathered.exact) {
         if *runs == 0 {
@@ -51,6 +51,8 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
         }
     }
     let mut records = Writer::default();
+    let mut counts: Vec<(u64, u32)> = counts.into_iter().collect();
+    counts.sort_unstable();
     for (key, count) in counts {
         records.u64(key);
         records.u32(count);

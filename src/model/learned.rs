@@ -12,6 +12,7 @@ use super::explanation::{Explanation, LearnedEffect, RatioInterval, Spread};
 use super::facts::{Facts, Size, Word};
 use super::fit::State;
 use super::gather::Gathered;
+use super::hash::OfHashes;
 use super::solve::{Own, invert, prior_equations};
 
 /// Workloads whose own effects are told: those with the most runs.
@@ -24,7 +25,7 @@ struct Kind {
     name: &'static str,
     word: Word,
     /// What both sides share.
-    within: &'static [Word],
+    within: Option<Word>,
     by_device: bool,
     /// The side to compare with, where it was measured.
     usual: Option<&'static str>,
@@ -35,7 +36,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         name: "compiler",
         word: Word::Compiler,
-        within: &[Word::Framework],
+        within: Some(Word::Framework),
         by_device: true,
         usual: Some("none"),
         blocks: &[Block::CompilerDevice, Block::Software],
@@ -43,7 +44,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         name: "framework",
         word: Word::Framework,
-        within: &[Word::Compiler],
+        within: Some(Word::Compiler),
         by_device: true,
         usual: None,
         blocks: &[Block::Framework, Block::Software],
@@ -51,7 +52,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         name: "version",
         word: Word::Version,
-        within: &[Word::Framework],
+        within: Some(Word::Framework),
         by_device: false,
         usual: None,
         blocks: &[Block::Version],
@@ -59,7 +60,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         name: "provenance",
         word: Word::Provenance,
-        within: &[Word::Framework],
+        within: Some(Word::Framework),
         by_device: false,
         usual: Some("hub"),
         blocks: &[Block::Provenance, Block::ProvenanceFramework],
@@ -67,7 +68,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         name: "precision",
         word: Word::Precision,
-        within: &[],
+        within: None,
         by_device: true,
         usual: Some("fp32"),
         blocks: &[Block::PrecisionDevice],
@@ -75,7 +76,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         name: "storage",
         word: Word::Storage,
-        within: &[],
+        within: None,
         by_device: false,
         usual: Some("common"),
         blocks: &[Block::Storage],
@@ -83,7 +84,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         name: "hardware",
         word: Word::Hardware,
-        within: &[],
+        within: None,
         by_device: true,
         usual: None,
         blocks: &[Block::Hardware],
@@ -179,14 +180,14 @@ impl Learner<'_> {
     }
 
     /// The levels of a kind, by what both sides share.
-    fn levels(&self, kind: &Kind, of: impl Fn(&Facts) -> bool) -> BTreeMap<Vec<u64>, Levels> {
-        let mut found: BTreeMap<Vec<u64>, Levels> = BTreeMap::new();
-        let groups = self.gathered.groups.iter().zip(&self.gathered.runs);
-        for (facts, runs) in groups.filter(|(facts, runs)| **runs > 0 && of(facts)) {
-            let mut shared: Vec<u64> = kind.within.iter().map(|word| facts.word(*word)).collect();
-            if kind.by_device {
-                shared.push(u64::from(facts.gpu));
-            }
+    fn levels<'f>(
+        kind: &Kind,
+        groups: impl Iterator<Item = (&'f Facts, &'f u32)>,
+    ) -> BTreeMap<[u64; 2], Levels> {
+        let mut found: BTreeMap<[u64; 2], Levels> = BTreeMap::new();
+        for (facts, runs) in groups.filter(|(_, runs)| **runs > 0) {
+            let within = kind.within.map_or(0, |word| facts.word(word));
+            let shared = [within, u64::from(kind.by_device && facts.gpu)];
             if facts.word(kind.word) == 0 {
                 continue;
             }
@@ -214,11 +215,9 @@ impl Learner<'_> {
 
     fn within(&self, kind: &Kind, facts: &Facts) -> String {
         let mut parts: Vec<String> = Vec::new();
-        for word in kind.within {
-            parts.push(match word {
-                Word::Compiler => format!("compiler {}", self.name(facts.word(*word))),
-                _ => self.name(facts.word(*word)),
-            });
+        if let Some(word) = kind.within {
+            let name = self.name(facts.word(word));
+            parts.push(if word == Word::Compiler { format!("compiler {name}") } else { name });
         }
         if kind.by_device {
             parts.push(if facts.gpu { "on GPU" } else { "on CPU" }.to_owned());
@@ -228,7 +227,8 @@ impl Learner<'_> {
 
     fn of_kind(&self, kind: &Kind) -> Vec<LearnedEffect> {
         let mut found = Vec::new();
-        for levels in self.levels(kind, |_| true).values() {
+        let groups = self.gathered.groups.iter().zip(&self.gathered.runs);
+        for levels in Self::levels(kind, groups).values() {
             for (this, than) in self.pairs(kind, levels) {
                 let row = self.row(kind, this, than, |block| kind.blocks.contains(&block));
                 if !row.is_empty() {
@@ -314,19 +314,27 @@ impl Learner<'_> {
     /// What choosing software does to each of the commonest workloads, as far as it was measured there.
     fn of_workloads(&self) -> Vec<LearnedEffect> {
         let Some(posterior) = &self.state.posterior else { return Vec::new() };
-        let mut runs: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut runs: OfHashes<u64> = OfHashes::default();
         for (facts, count) in self.gathered.groups.iter().zip(&self.gathered.runs) {
             *runs.entry(facts.workload).or_default() += u64::from(*count);
         }
         let mut order: Vec<(u64, u64)> =
             runs.into_iter().map(|(workload, runs)| (u64::MAX - runs, workload)).collect();
         order.sort_unstable();
+        order.truncate(WORKLOADS);
+        let mut groups: BTreeMap<u64, Vec<usize>> =
+            order.iter().map(|(_, workload)| (*workload, Vec::new())).collect();
+        for (at, facts) in self.gathered.groups.iter().enumerate() {
+            if let Some(groups) = groups.get_mut(&facts.workload) {
+                groups.push(at);
+            }
+        }
         let mut found = Vec::new();
-        for (_, workload) in order.into_iter().take(WORKLOADS) {
+        for (_, workload) in order {
             let Some(span) = self.state.design.spans.iter().position(|span| span.workload == workload) else {
                 continue;
             };
-            found.extend(self.of_workload(workload, &posterior.own[span]));
+            found.extend(self.of_workload(workload, &posterior.own[span], &groups[&workload]));
             if found.len() >= MOST {
                 break;
             }
@@ -334,14 +342,16 @@ impl Learner<'_> {
         found
     }
 
-    fn of_workload(&self, workload: u64, own: &Own) -> Vec<LearnedEffect> {
+    /// `groups`: those of the workload.
+    fn of_workload(&self, workload: u64, own: &Own, groups: &[usize]) -> Vec<LearnedEffect> {
         let local = own.local(&self.state.design.layout, &self.state.components);
         let joined = own.joined(&local, self.all.values, self.all.covariance);
         let values = DVector::from_column_slice(&joined.values);
         let software = |kind: &&Kind| matches!(kind.word, Word::Compiler | Word::Framework | Word::Version);
         let mut found = Vec::new();
         for kind in KINDS.iter().filter(software) {
-            for levels in self.levels(kind, |facts| facts.workload == workload).values() {
+            let groups = groups.iter().map(|at| (&self.gathered.groups[*at], &self.gathered.runs[*at]));
+            for levels in Self::levels(kind, groups).values() {
                 for (this, than) in self.pairs(kind, levels) {
                     let row = self.row(kind, this, than, |block| {
                         kind.blocks.contains(&block)
