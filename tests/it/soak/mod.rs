@@ -6,6 +6,7 @@ mod disk;
 mod export;
 mod fuzz;
 mod kills;
+mod model;
 mod queue;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
