@@ -10,7 +10,7 @@ use super::facts::Facts;
 use super::fit::State;
 use super::hash::mixed;
 use super::response::Response;
-use super::solve::{Components, Few, Own, OwnKnown, Spelled};
+use super::solve::{Components, Few, Own, OwnKnown, Spelled, product};
 use crate::record::Interval;
 
 /// Bytes of a workload's record: hash, offset, length.
@@ -123,6 +123,9 @@ fn half(count: usize, then: &mut dyn FnMut(usize)) {
 pub(super) struct Workload {
     pub(super) own: Own,
     known: Spelled,
+    /// The covariance of the shared coefficients that its runs meet: rows of the lower triangle, each to the diagonal. All candidates
+    /// of a job ask for it.
+    covariance: Vec<f64>,
     noise: f64,
     freedom: f64,
 }
@@ -165,7 +168,8 @@ fn read_own(bytes: &[u8], layout: &Layout, components: &Components) -> Option<Wo
         own.known = OwnKnown::Cells(Few { rows, weights: symmetric(cells, &mut || reader.f32())? });
     }
     let known = own.spelled(&own.local(layout, components)).into_owned();
-    Some(Workload { own, known, noise: noise.max(1e-9), freedom: freedom.max(1.0) })
+    let covariance = Vec::new();
+    Some(Workload { own, known, covariance, noise: noise.max(1e-9), freedom: freedom.max(1.0) })
 }
 
 /// A symmetric matrix out of what [`half`] left of it.
@@ -278,7 +282,14 @@ impl Part<'_> {
         let mut record = record(self.workloads, WORKLOAD, hash)?;
         let (offset, length) = (record.count()?, record.count()?);
         let bytes = self.blocks.get(offset..offset.checked_add(length)?)?;
-        read_own(bytes, self.layout, &self.outline.components)
+        let mut workload = read_own(bytes, self.layout, &self.outline.components)?;
+        let count = self.layout.keys.len();
+        for (at, one) in workload.own.places.iter().enumerate() {
+            let column = usize::from(*one) * count;
+            let row = workload.own.places[..=at].iter();
+            workload.covariance.extend(row.map(|other| self.covariance.at(column + usize::from(*other))));
+        }
+        Some(workload)
     }
 
     /// Whether there is a workload, without reading it.
@@ -322,19 +333,20 @@ impl Part<'_> {
         let mut total = Total::default();
         let mut mean: f64 =
             row.known.iter().map(|(place, value)| value * self.shared[usize::from(*place)]).sum();
-        let mut factors = row.known.clone();
         let mut open = 0.0;
         if let Some(workload) = workload {
             let own = &workload.own;
             mean += row.own.iter().map(|(at, value)| value * own.values[*at]).sum::<f64>();
-            factors = carried(workload, &row);
+            let (moved, outside) = carried(workload, &row);
+            open += self.spread_of(workload, &moved, &outside);
             for (one, a) in &row.own {
                 for (other, b) in &row.own {
                     open += a * b * f64::from(workload.known.inverse[one * own.own.len() + other]);
                 }
             }
+        } else {
+            open = self.spread(&row.known);
         }
-        open += self.spread(&factors);
         let (cell_mean, kept) = self.cell(row.cell).unwrap_or((mean, 0.0));
         let left = 1.0 - kept;
         mean += kept * (cell_mean - mean);
@@ -382,6 +394,24 @@ impl Part<'_> {
             sum += a * (a * self.covariance.at(column + usize::from(*one)) + 2.0 * inner);
         }
         sum
+    }
+
+    /// The same with the factors of a workload's coefficients apart: those that its runs meet, and others.
+    fn spread_of(&self, workload: &Workload, moved: &[f64], outside: &[(u16, f64)]) -> f64 {
+        let (mut sum, mut rest) = (0.0, &workload.covariance[..]);
+        for (at, factor) in moved.iter().enumerate() {
+            let (row, others) = rest.split_at(at + 1);
+            sum += factor * (2.0 * product(row, &moved[..=at]) - row[at] * factor);
+            rest = others;
+        }
+        for (one, a) in outside {
+            let column = usize::from(*one) * self.layout.keys.len();
+            let inner = workload.own.places.iter().zip(moved);
+            let inner: f64 =
+                inner.map(|(other, b)| b * self.covariance.at(column + usize::from(*other))).sum();
+            sum += 2.0 * a * inner;
+        }
+        sum + self.spread(outside)
     }
 
     /// One joint draw of the expected logarithms of these runs, without the runs' scatter.
@@ -439,8 +469,8 @@ impl Part<'_> {
     }
 }
 
-/// The factors of the shared coefficients once a workload's own ones have moved with them.
-fn carried(workload: &Workload, row: &Row) -> Vec<(u16, f64)> {
+/// The factors of the shared coefficients once a workload's own ones have moved with them: of those that its runs meet, and of others.
+fn carried(workload: &Workload, row: &Row) -> (Vec<f64>, Vec<(u16, f64)>) {
     let own = &workload.own;
     let count = own.places.len();
     let mut moved = vec![0.0; count];
@@ -456,7 +486,7 @@ fn carried(workload: &Workload, row: &Row) -> Vec<(u16, f64)> {
             Err(_) => outside.push((*place, *value)),
         }
     }
-    own.places.iter().copied().zip(moved).chain(outside).collect()
+    (moved, outside)
 }
 
 fn draw_own(workload: &Workload, shared_move: &dyn Fn(u16) -> f64, seed: u64) -> Vec<f64> {

@@ -235,7 +235,7 @@ fn inverse(decomposed: &Cholesky<f64, Dyn>) -> DMatrix<f64> {
 }
 
 /// The sum of products, in eight sums side by side.
-fn product(one: &[f64], other: &[f64]) -> f64 {
+pub(super) fn product(one: &[f64], other: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     let (ones, others) = (one.chunks_exact(8), other.chunks_exact(8));
     let rest: f64 = ones.remainder().iter().zip(others.remainder()).map(|(a, b)| a * b).sum();
