@@ -114,6 +114,13 @@ impl Resolver<'_> {
         for beyond in &forecast.beyond {
             self.notes.push(format!("the forecast goes beyond what was measured: {beyond}"));
         }
+        if let Some(hardware) = &prospect.assumed_hardware {
+            self.notes.push(format!("the forecast is as on {hardware}, which most runs of its queue had"));
+        }
+        if self.spec.workload.samples.is_none() {
+            let why = "the runs of other trainings, which say how many they have, tell nothing of this one";
+            self.notes.push(format!("`workload.samples` is not said: {why}"));
+        }
         let choices = prospect.candidates.iter().filter(|other| other.rejected.is_none()).count();
         if self.spec.left_to_model.explore > 0.0 && choices < 2 {
             self.notes.push("`framework.explore` has no effect: there is nothing to choose among".to_owned());

@@ -13,12 +13,14 @@ use super::{PlannedResources, explore};
 use crate::catalogue::{Choice, Device, Entry, choose, compiler_by_rule, compilers_of};
 use crate::job::{NodeCount, Provenance, SchedulerKind};
 use crate::model::Situation;
-use crate::record::{Basis, Forecast};
+use crate::record::{Basis, Forecast, Interval};
 use crate::site;
 use crate::units::display_seconds;
 
 /// More candidates are not held against each other; by rules the others stand behind these.
 const MAX_CANDIDATES: usize = 1000;
+/// An interval whose upper end is this many times its lower end says nothing that a choice could go by.
+const OPEN: f64 = 1e4;
 
 /// Up to so many sizes each is a candidate, beyond that the powers of two and the largest.
 const MAX_SIZES: u32 = 32;
@@ -36,6 +38,8 @@ pub(super) struct Prospect {
     pub(super) compiler_rule: &'static str,
     /// Why not the most nodes of the job file are candidates.
     pub(super) most_nodes: Option<String>,
+    /// The hardware that is taken for the job's, since runs before it had it; `None`: it is known, or nothing is.
+    pub(super) assumed_hardware: Option<String>,
 }
 
 /// Software that the job could run with.
@@ -95,6 +99,12 @@ impl Prospect {
     }
 }
 
+/// A forecast that leaves everything open is none: nothing is chosen by it, and rules decide.
+fn says_something(forecast: &Forecast) -> bool {
+    let Interval { mean, low, high, .. } = forecast.epoch_seconds;
+    mean.is_finite() && low > 0.0 && high / low < OPEN
+}
+
 /// Where the other one's epoch is as likely shorter: what decided all the same.
 fn despite(chosen: &Forecast, other: &Forecast) -> String {
     if chosen.explored || chosen.epoch_seconds.median <= other.epoch_seconds.median {
@@ -126,16 +136,19 @@ impl Resolver<'_> {
         ways.truncate((MAX_CANDIDATES / sizes.len().max(1)).max(1));
         let of_way = |(at, way)| sizes.iter().map(move |nodes| (at, candidate(way, *nodes, entries)));
         let mut candidates: Vec<(usize, Candidate)> = ways.iter().enumerate().flat_map(of_way).collect();
+        let mut assumed_hardware = None;
         if let Some(model) = &facts.model {
             let base = self.situation(model, scheduler, queue, resources);
             let situation =
                 |(at, candidate): &(usize, Candidate)| situation_of(&base, &ways[*at], candidate.nodes);
             let situations: Vec<Situation> = candidates.iter().map(situation).collect();
             for ((_, candidate), forecast) in candidates.iter_mut().zip(model.model.forecasts(&situations)) {
-                let seconds = forecast.epoch_seconds.mean;
-                candidate.forecast = Some(forecast).filter(|_| seconds.is_finite() && seconds > 0.0);
+                candidate.forecast = Some(forecast).filter(says_something);
             }
             let scaled = model.model.has_scaled(&base);
+            let is_assumed = scheduler != SchedulerKind::Local && model.meant.is_none();
+            let hardware = base.hardware.gpu_model.clone().or(base.hardware.cpu_model.clone());
+            assumed_hardware = hardware.filter(|_| is_assumed);
             self.judge_sizes(&mut candidates, sizes.len(), scaled);
             self.choose_by_model(model, &mut candidates, &situations);
             if let Some(Ok(found)) = &mut fitting {
@@ -152,7 +165,7 @@ impl Resolver<'_> {
         }
         let model = facts.model.clone();
         let model = model.filter(|_| candidates.first().is_some_and(|first| first.forecast.is_some()));
-        Prospect { fitting, candidates, model, compiler_rule, most_nodes }
+        Prospect { fitting, candidates, model, compiler_rule, most_nodes, assumed_hardware }
     }
 
     /// Numbers of nodes, the fewest first, and why not so many as the job file allows.
