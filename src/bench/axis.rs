@@ -9,6 +9,7 @@ use toml::{Spanned, Value};
 use super::MOST_AXES;
 use super::document::shown;
 use crate::diagnostic::{Problem, nearest};
+use crate::job::TABLES;
 
 /// Values of an axis at most.
 const MOST_VALUES: usize = 1_000;
@@ -16,19 +17,6 @@ const MOST_VALUES: usize = 1_000;
 const MOST_LABEL: usize = 200;
 /// The table of variables that are no keys of the job file.
 pub(super) const VARS: &str = "vars";
-/// Tables of a job file that an axis may set keys of.
-const TABLES: [&str; 10] = [
-    "run",
-    "resources",
-    "scheduler",
-    "image",
-    "python",
-    "framework",
-    "storage",
-    "build",
-    "workload",
-    "timing",
-];
 
 /// One axis.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::job::JobState;
-use crate::record::{Epoch, NodeRecord, Progress, RunRecord, Status, TimeSource};
+use crate::record::{NodeRecord, Progress, RunRecord, Status, TimeSource, median};
 
 /// The node whose output told the epochs, as far as it decides times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
@@ -189,7 +189,7 @@ fn steady(progress: &Progress, warm_up: u32) -> Option<Steady> {
     for (number, epoch) in progress.epochs.iter().enumerate() {
         // Each start of the program counts its warm-up anew.
         place = if is_noted && epoch.warmup { 0 } else { place.saturating_add(u32::from(number > 0)) };
-        let Some((seconds, source)) = training_seconds(epoch) else { continue };
+        let Some((seconds, source)) = epoch.training_time() else { continue };
         if number == 0 {
             first = Some(seconds);
         }
@@ -200,35 +200,18 @@ fn steady(progress: &Progress, warm_up: u32) -> Option<Steady> {
     let sources = [TimeSource::Clock, TimeSource::Stated, TimeSource::Event];
     let count = |source: &TimeSource| known.iter().filter(|(_, from)| from == source).count();
     let source = sources.into_iter().max_by_key(count)?;
-    let mut times: Vec<f64> =
+    let times: Vec<f64> =
         known.iter().filter(|(_, from)| *from == source).map(|(seconds, _)| *seconds).collect();
-    times.sort_by(f64::total_cmp);
-    let median = median(&times)?;
+    let count = times.len();
+    let median = median(times)?;
     let first_extra = first.filter(|_| warm_up > 0).map(|first| first - median);
-    Some(Steady { source, count: times.len(), median, first_extra })
-}
-
-/// The time of an epoch without what is no training.
-fn training_seconds(epoch: &Epoch) -> Option<(f64, TimeSource)> {
-    let (seconds, source) = epoch.time()?;
-    let other = epoch.evaluation_seconds.unwrap_or(0.0) + epoch.checkpoint_seconds.unwrap_or(0.0);
-    let left = seconds - other;
-    (left.is_finite() && left > 0.0).then_some((left, source))
-}
-
-/// The median of sorted times.
-fn median(sorted: &[f64]) -> Option<f64> {
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
-    }
+    Some(Steady { source, count, median, first_extra })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Epoch;
 
     fn progress(epochs: &[(f64, bool)]) -> Progress {
         let mut progress = Progress::default();

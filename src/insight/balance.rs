@@ -53,10 +53,7 @@ impl Balance {
 pub(super) fn uneven(view: &RunView<'_>, used: &Used) -> Vec<Balance> {
     let epoch = |node: &NodeRecord| {
         // As many as there are of each: a restart's warm-up is in all of them.
-        let mut seconds: Vec<f64> =
-            node.progress.epochs.iter().skip(1).filter_map(crate::record::Epoch::seconds).collect();
-        seconds.sort_by(f64::total_cmp);
-        median(&seconds)
+        median(node.progress.epochs.iter().skip(1).filter_map(crate::record::Epoch::seconds).collect())
     };
     let epochs = view.nodes.iter().map(|node| (node.record.key.node.as_str(), epoch(node.record)));
     let named = |of: fn(&NodeUsed) -> Option<f64>| {
@@ -89,7 +86,7 @@ fn balance(
         least: least.1,
         most_node: most.0.to_owned(),
         most: most.1,
-        median: median(&sorted).unwrap_or(least.1),
+        median: median(sorted).unwrap_or(least.1),
         nodes: known.len(),
         is_uneven: apart(least.1, most.1) * 100.0 > IMBALANCE,
     })

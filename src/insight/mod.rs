@@ -28,7 +28,7 @@ pub use view::{NodeView, Request, RunView};
 
 use serde::Serialize;
 
-use crate::record::Progress;
+use crate::record::{Progress, median};
 
 /// A figure that something rests on; the unit is the name's suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -169,15 +169,6 @@ fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     sorted.get(place).copied()
 }
 
-fn median(sorted: &[f64]) -> Option<f64> {
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
-    }
-}
-
 fn mean(values: &[f64]) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "counts of epochs and of nodes")]
     let count = values.len() as f64;
@@ -204,7 +195,10 @@ mod tests {
         let values: Vec<f64> = (1..=20).map(f64::from).collect();
         assert_eq!((quantile(&values, 0.95), quantile(&values, 0.0)), (Some(19.0), Some(1.0)));
         assert_eq!((quantile(&values[..1], 0.95), quantile(&[], 0.5)), (Some(1.0), None));
-        assert_eq!((median(&values), median(&values[..3]), median(&[])), (Some(10.5), Some(2.0), None));
+        assert_eq!(
+            (median(values.to_vec()), median(values[..3].to_vec()), median(Vec::new())),
+            (Some(10.5), Some(2.0), None)
+        );
         assert_eq!((mean(&values), mean(&[])), (Some(10.5), None));
     }
 }

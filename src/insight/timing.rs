@@ -155,7 +155,7 @@ fn summary(source: TimeSource, group: &[(&Epoch, f64)]) -> Option<EpochTimes> {
     Some(EpochTimes {
         source,
         count: sorted.len(),
-        median_seconds: median(&sorted)?,
+        median_seconds: median(sorted.clone())?,
         mean_seconds,
         deviation_seconds: (freedom > 0.0).then(|| (squares / freedom).sqrt()),
         p95_seconds: quantile(&sorted, 0.95).filter(|_| sorted.len() >= LEAST_FOR_P95),

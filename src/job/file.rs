@@ -101,7 +101,7 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<
 }
 
 /// The tables of a job file.
-const TABLES: [&str; 10] = [
+pub(crate) const TABLES: [&str; 10] = [
     "run",
     "resources",
     "scheduler",

@@ -21,7 +21,7 @@ pub use begin::Begin;
 pub use depend::{Dependency, DependencyKind};
 pub(crate) use fields::Fields;
 pub use file::{MAX_JOB_FILE_BYTES, parse};
-pub(crate) use file::{option_lines, read_env, read_modules};
+pub(crate) use file::{TABLES, option_lines, read_env, read_modules};
 pub use id::{JobId, RunId, RunIdError, name_problem};
 pub use image::{Bind, BuildMode, Fakeroot, GpuMode, Image};
 pub(crate) use image::{credentials_in, read_uri};

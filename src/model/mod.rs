@@ -35,6 +35,7 @@ mod priors;
 mod response;
 mod situation;
 mod solve;
+mod tally;
 mod usual;
 
 pub use evaluate::{
@@ -46,6 +47,7 @@ pub use fitted::Model;
 pub use foretold::{Came, Foretold};
 pub use head::{Counts, Head, MODEL_FORMAT, Unfit, Unreadable};
 pub use observation::{Doubts, Length, Observation};
-pub use observe::{Ending, EpochFigures, EpochTally, NodeMeasure, Start, Submitted};
+pub use observe::{Ending, NodeMeasure, Start, Submitted};
 pub use priors::{Effect, Priors};
 pub use situation::{Hardware, Situation};
+pub use tally::{EpochFigures, EpochTally};

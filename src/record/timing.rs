@@ -129,6 +129,15 @@ impl Epoch {
         self.time().map(|(seconds, _)| seconds)
     }
 
+    /// As [`Epoch::time`], without evaluation and checkpoints; `None` where no training is left.
+    #[must_use]
+    pub fn training_time(&self) -> Option<(f64, TimeSource)> {
+        let aside = |seconds: Option<f64>| seconds.filter(|seconds| *seconds > 0.0).unwrap_or(0.0);
+        let (seconds, source) = self.time()?;
+        let left = seconds - aside(self.evaluation_seconds) - aside(self.checkpoint_seconds);
+        (left.is_finite() && left > 0.0).then_some((left, source))
+    }
+
     /// As [`Epoch::seconds`], with where the figure comes from.
     #[must_use]
     pub fn time(&self) -> Option<(f64, TimeSource)> {

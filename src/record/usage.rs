@@ -138,7 +138,7 @@ pub struct EpochSummary {
 pub fn summarise_epochs(progress: &Progress, samples: Option<u64>) -> Option<EpochSummary> {
     let known: Vec<f64> = progress.epochs.iter().filter_map(super::Epoch::seconds).collect();
     let (first, later) = known.split_first()?;
-    let steady = median(later).unwrap_or(*first);
+    let steady = super::median(later.to_vec()).unwrap_or(*first);
     #[expect(clippy::cast_precision_loss, reason = "sample counts stay far below 2^53")]
     let samples_per_second = samples.filter(|_| steady > 0.0).map(|samples| samples as f64 / steady);
     Some(EpochSummary {
@@ -148,17 +148,6 @@ pub fn summarise_epochs(progress: &Progress, samples: Option<u64>) -> Option<Epo
         first_overhead_seconds: (!later.is_empty()).then_some(first - steady),
         samples_per_second,
     })
-}
-
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
-    }
 }
 
 #[cfg(test)]

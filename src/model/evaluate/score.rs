@@ -84,14 +84,8 @@ impl Errors {
 }
 
 /// The middle of values that are numbers; 0 of none.
-pub(in crate::model) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        odd if odd % 2 == 1 => values[middle],
-        _ => f64::midpoint(values[middle - 1], values[middle]),
-    }
+pub(in crate::model) fn median(values: Vec<f64>) -> f64 {
+    crate::record::median(values).unwrap_or(0.0)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::Bench;
 use super::environment::{Environment, environment};
 use crate::bench::{Compare, Journal, Matrix, Measured, Slot};
 use crate::job::{JobState, RunId, SchedulerKind};
+use crate::record::median;
 use crate::report::compare::SIGNIFICANT;
 use crate::report::stats::{Ratio, Spread, adjusted};
 
@@ -286,16 +287,6 @@ fn cell_figures(matrix: &Matrix, journal: &Journal, cell: usize, repeats: u32) -
         open,
         results,
         failures,
-    }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(values[middle]),
-        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
     }
 }
 
