@@ -83,8 +83,14 @@ pub(crate) fn line(tracked: &Tracked) -> Option<String> {
         came.unwrap_or_default()
     };
     let Forecast { epoch_seconds, total_seconds, memory_bytes, .. } = forecast;
-    let epoch = came(|held| held.epoch_seconds, display_seconds);
-    let mut words = vec![format!("an epoch {}{epoch}", seconds(epoch_seconds))];
+    let mut words = Vec::new();
+    if let Some(epoch) = epoch_seconds {
+        words.push(format!(
+            "an epoch {}{}",
+            seconds(epoch),
+            came(|held| held.epoch_seconds, display_seconds)
+        ));
+    }
     if let Some(total) = total_seconds {
         words.push(format!("in all {}{}", seconds(total), came(|held| held.total_seconds, display_seconds)));
     }

@@ -64,7 +64,7 @@ impl Model {
             model: self.head().name.clone(),
             basis,
             runs,
-            epoch_seconds: Interval { mean: 0.0, median: 0.0, low: 0.0, high: 0.0 },
+            epoch_seconds: None,
             first_extra_seconds: None,
             outside_seconds: None,
             total_seconds: None,
@@ -74,13 +74,15 @@ impl Model {
             explored: false,
         };
         if by_epochs {
-            forecast.epoch_seconds = interval(epoch).map(timed).expect("it is there");
+            let steady = interval(epoch).map(timed);
+            forecast.epoch_seconds = steady;
             forecast.first_extra_seconds = interval(first_extra).map(Predicted::interval);
             forecast.outside_seconds = interval(outside).map(Predicted::interval);
-            forecast.total_seconds = situation.workload.epochs.map(|epochs| total(&forecast, whole(epochs)));
-        } else if let Some(run) = interval(whole_run).map(timed) {
-            forecast.epoch_seconds = run;
-            forecast.total_seconds = Some(run);
+            let epochs = situation.workload.epochs.map(whole);
+            forecast.total_seconds =
+                steady.zip(epochs).map(|(steady, epochs)| total(&forecast, steady, epochs));
+        } else {
+            forecast.total_seconds = interval(whole_run).map(timed);
         }
         forecast
     }
@@ -105,8 +107,7 @@ impl Model {
 
 /// Epochs, the first one's extra time and what is outside, added up. The widths are added as those of independent figures:
 /// the root of the sum of squares, on each side.
-fn total(forecast: &Forecast, epochs: f64) -> Interval {
-    let epoch = forecast.epoch_seconds;
+fn total(forecast: &Forecast, epoch: Interval, epochs: f64) -> Interval {
     let all = Interval {
         mean: epoch.mean * epochs,
         median: epoch.median * epochs,

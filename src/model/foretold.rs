@@ -59,7 +59,7 @@ impl Foretold {
             model: forecast.model.clone(),
             basis: forecast.basis,
             runs: forecast.runs,
-            epoch_seconds: held(Some(forecast.epoch_seconds), known(came.epoch_seconds)),
+            epoch_seconds: held(forecast.epoch_seconds, known(came.epoch_seconds)),
             total_seconds: held(forecast.total_seconds, known(came.wall_seconds)),
             memory_bytes: held(forecast.memory_bytes, came.memory_bytes.map(|bytes| bytes as f64)),
         }

@@ -1,6 +1,6 @@
 //! What the job file leaves to the performance model: nodes, compiler, time limit, memory.
 
-use super::candidate::{basis_words, forecast_words, named, per_cent, runs_words, whole_bytes};
+use super::candidate::{basis_words, forecast_words, named, per_cent, runs_words, time_words, whole_bytes};
 use super::prospect::Prospect;
 use super::resolve::{JOB_FILE, Resolver};
 use super::{Candidate, PlannedResources, Rejected};
@@ -90,11 +90,11 @@ impl Resolver<'_> {
         }
         let others = sizes.iter().filter(|other| other.nodes != chosen.nodes).take(MAX_NAMED);
         let rejected = others.filter_map(|other| {
-            let seconds = display_seconds(other.forecast.as_ref()?.epoch_seconds.median);
+            let time = time_words(other.forecast.as_ref()?);
             let why = match (&other.rejected, other.efficiency_ratio) {
-                (Some(why), _) => format!("{seconds} an epoch, but {why}"),
-                (None, Some(ratio)) => format!("{seconds} an epoch, parallel efficiency {}", per_cent(ratio)),
-                (None, None) => format!("{seconds} an epoch"),
+                (Some(why), _) => format!("{time}, but {why}"),
+                (None, Some(ratio)) => format!("{time}, parallel efficiency {}", per_cent(ratio)),
+                (None, None) => time,
             };
             Some(Rejected { value: other.nodes.to_string(), why })
         });
@@ -139,10 +139,7 @@ impl Resolver<'_> {
         self.decide("compiler", compiler, format!("the job file leaves it open; {why}"));
         for other in prospect.candidates.iter().filter(|other| is_other(other)).take(MAX_NAMED) {
             let why = match &other.forecast {
-                Some(forecast) => {
-                    let seconds = display_seconds(forecast.epoch_seconds.median);
-                    format!("{seconds} an epoch, {}", basis_words(forecast))
-                }
+                Some(forecast) => format!("{}, {}", time_words(forecast), basis_words(forecast)),
                 None => "rules put it behind".to_owned(),
             };
             self.reject(named(other.compiler.as_deref().unwrap_or_default()), why);

@@ -52,8 +52,14 @@ pub(super) fn named(compiler: &str) -> &str {
 
 /// `3.10 s an epoch (2.80 s to 3.50 s)`.
 pub(super) fn epoch_words(forecast: &Forecast) -> String {
-    let epoch = &forecast.epoch_seconds;
-    format!("{} an epoch ({})", display_seconds(epoch.median), range(epoch))
+    let range = forecast.time().map(range).unwrap_or_default();
+    format!("{} ({range})", time_words(forecast))
+}
+
+/// `3.10 s an epoch`.
+pub(super) fn time_words(forecast: &Forecast) -> String {
+    let median = forecast.time().map_or(f64::NAN, |time| time.median);
+    format!("{} {}", display_seconds(median), forecast.time_of())
 }
 
 /// Where nine of ten times lie.
@@ -157,8 +163,11 @@ fn columns(candidates: &[Candidate]) -> Vec<(&'static str, Vec<String>)> {
         ("provenance", all(&|candidate| Some(candidate.provenance?.as_str().to_owned()))),
         ("nodes", all(&|candidate| sized.then(|| candidate.nodes.to_string()))),
         ("efficiency", all(&|candidate| candidate.efficiency_ratio.map(per_cent))),
-        ("epoch", forecast(|forecast| display_seconds(forecast.epoch_seconds.median))),
-        ("9 of 10 times", forecast(|forecast| range(&forecast.epoch_seconds))),
+        (
+            "epoch",
+            all(&|candidate| Some(display_seconds(candidate.forecast.as_ref()?.epoch_seconds?.median))),
+        ),
+        ("9 of 10 times", all(&|candidate| Some(range(candidate.forecast.as_ref()?.time()?)))),
         ("in all", all(&total)),
         ("", forecast(basis)),
         ("", all(&|candidate| candidate.rejected.as_ref().map(|why| format!("not taken: {why}")))),
@@ -188,7 +197,7 @@ mod tests {
                 model: "m".into(),
                 basis: Basis::Alike,
                 runs: 12,
-                epoch_seconds: interval(1.0),
+                epoch_seconds: Some(interval(1.0)),
                 first_extra_seconds: None,
                 outside_seconds: None,
                 total_seconds: Some(interval(10.0)),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::candidate::time_words;
 use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
 use crate::catalogue::{
@@ -12,7 +13,6 @@ use crate::config::{GpuTable, VersionRange};
 use crate::diagnostic::Problem;
 use crate::flags::{self, Container};
 use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, SchedulerKind};
-use crate::units::display_seconds;
 
 /// More images are not named in a decision: it travels in the script.
 const MAX_NAMED: usize = 20;
@@ -453,16 +453,13 @@ fn digest_of(entry: &Entry) -> Option<String> {
 }
 
 fn candidates(entries: &[Entry], choice: &Choice, prospect: &Prospect) -> Vec<ImageCandidate> {
-    let mut seconds: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut times: BTreeMap<&str, String> = BTreeMap::new();
     for way in &prospect.candidates {
         if let (Some(image), Some(forecast)) = (&way.image, &way.forecast) {
-            seconds.entry(image).or_insert(forecast.epoch_seconds.median);
+            times.entry(image).or_insert_with(|| time_words(forecast));
         }
     }
-    let forecast = |name: &str| {
-        let seconds = seconds.get(name).map(|seconds| format!(", {} an epoch", display_seconds(*seconds)));
-        seconds.unwrap_or_default()
-    };
+    let forecast = |name: &str| times.get(name).map(|time| format!(", {time}")).unwrap_or_default();
     let winner = choice.winner.map(|at| entries[at].name.as_str()).unwrap_or_default();
     let told = |candidate: &Candidate| {
         let entry = &entries[candidate.index];

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::candidate::{Candidate, basis_words, epoch_words, per_cent};
+use super::candidate::{Candidate, basis_words, epoch_words, per_cent, time_words};
 use super::facts::ModelFacts;
 use super::image::Fitting;
 use super::resolve::Resolver;
@@ -92,7 +92,7 @@ impl Prospect {
                 other.software()
             };
             let word = if forecast.explored { "best known is" } else { "next best" };
-            reason.push_str(&format!("; {word} {what}, {}", display_seconds(theirs.epoch_seconds.median)));
+            reason.push_str(&format!("; {word} {what}, {}", time_words(theirs)));
             reason.push_str(&despite(forecast, theirs));
         }
         Some(reason)
@@ -101,18 +101,20 @@ impl Prospect {
 
 /// A forecast that leaves everything open is none: nothing is chosen by it, and rules decide.
 fn says_something(forecast: &Forecast) -> bool {
-    let Interval { mean, low, high, .. } = forecast.epoch_seconds;
-    mean.is_finite() && low > 0.0 && high / low < OPEN
+    let closed =
+        |Interval { mean, low, high, .. }: &Interval| mean.is_finite() && *low > 0.0 && high / low < OPEN;
+    forecast.time().is_some_and(closed)
 }
 
 /// Where the other one's epoch is as likely shorter: what decided all the same.
 fn despite(chosen: &Forecast, other: &Forecast) -> String {
-    if chosen.explored || chosen.epoch_seconds.median <= other.epoch_seconds.median {
+    let Some((own, theirs)) = chosen.time().zip(other.time()) else { return String::new() };
+    if chosen.explored || own.median <= theirs.median {
         return String::new();
     }
     let (what, own, theirs) = match (&chosen.total_seconds, &other.total_seconds) {
         (Some(own), Some(theirs)) => ("the whole run", own.mean, theirs.mean),
-        _ => ("an epoch", chosen.epoch_seconds.mean, other.epoch_seconds.mean),
+        _ => (chosen.time_of(), own.mean, theirs.mean),
     };
     let (own, theirs) = (display_seconds(own), display_seconds(theirs));
     format!(" (expected of {what}, with what is uncertain: {own} against {theirs})")
@@ -282,7 +284,9 @@ impl Resolver<'_> {
             let Some(base) = first.and_then(|first| Some((first.nodes, first.forecast.clone()?))) else {
                 continue;
             };
-            let work = |nodes: u32, forecast: &Forecast| forecast.epoch_seconds.median * f64::from(nodes);
+            let work = |nodes: u32, forecast: &Forecast| {
+                forecast.time().map_or(f64::NAN, |time| time.median) * f64::from(nodes)
+            };
             for (at, (_, candidate)) in of_way.iter_mut().enumerate() {
                 let Some(forecast) = &candidate.forecast else { continue };
                 let efficiency = work(base.0, &base.1) / work(candidate.nodes, forecast);
@@ -338,8 +342,10 @@ impl Resolver<'_> {
 #[expect(clippy::cast_possible_truncation, reason = "logarithms of finite numbers are small")]
 fn expected(forecast: Option<&Forecast>, by_total: bool) -> i64 {
     let Some(forecast) = forecast else { return i64::MAX };
-    let interval = forecast.total_seconds.filter(|_| by_total).unwrap_or(forecast.epoch_seconds);
-    let steps = (interval.mean.ln() * 1e6).round();
+    let Some(time) = forecast.total_seconds.as_ref().filter(|_| by_total).or(forecast.time()) else {
+        return i64::MAX - 1;
+    };
+    let steps = (time.mean.ln() * 1e6).round();
     if steps.is_finite() { steps as i64 } else { i64::MAX - 1 }
 }
 

@@ -51,8 +51,9 @@ pub struct Forecast {
     pub basis: Basis,
     /// Runs behind that basis.
     pub runs: u64,
-    /// A steady epoch, in seconds.
-    pub epoch_seconds: Interval,
+    /// A steady epoch, in seconds; `None`: such runs tell no epochs, and the whole run is forecast at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch_seconds: Option<Interval>,
     /// By how much the first epoch is longer, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_extra_seconds: Option<Interval>,
@@ -74,6 +75,20 @@ pub struct Forecast {
     /// Whether the choice was made to learn (`framework.explore`), not because it seemed quickest.
     #[serde(default)]
     pub explored: bool,
+}
+
+impl Forecast {
+    /// The time by which ways of running are held against each other: a steady epoch, of runs that tell none the whole run.
+    #[must_use]
+    pub fn time(&self) -> Option<&Interval> {
+        self.epoch_seconds.as_ref().or(self.total_seconds.as_ref())
+    }
+
+    /// What [`Forecast::time`] is the time of.
+    #[must_use]
+    pub fn time_of(&self) -> &'static str {
+        if self.epoch_seconds.is_some() { "an epoch" } else { "the whole run" }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]

@@ -82,12 +82,12 @@ fn fit(runs: impl IntoIterator<Item = Observation>) -> Model {
 }
 
 fn median(model: &Model, situation: &Situation) -> f64 {
-    model.forecast(situation).epoch_seconds.median
+    model.forecast(situation).time().expect("a time").median
 }
 
 /// The ratio of an interval's ends.
 fn width(model: &Model, situation: &Situation) -> f64 {
-    let interval = model.forecast(situation).epoch_seconds;
+    let interval = model.forecast(situation).time().copied().expect("a time");
     interval.high / interval.low
 }
 
@@ -161,11 +161,14 @@ fn the_sign_of_a_compiler_turns_with_the_network() {
     assert!((ratio("cnn") - 3.1 / 1.8).abs() < 0.1 && (ratio("mlp") - 0.65 / 1.2).abs() < 0.05);
     let forecast = model.forecast(&situation("cnn", "xla", 2.0));
     assert_eq!((forecast.basis, forecast.runs), (Basis::Alike, 5));
-    assert!(forecast.epoch_seconds.low < 3.1 && 3.1 < forecast.epoch_seconds.high, "{forecast:?}");
+    assert!(
+        forecast.time().expect("a time").low < 3.1 && 3.1 < forecast.time().expect("a time").high,
+        "{forecast:?}"
+    );
     // A network that was never run: nobody knows which way it goes.
     let unknown = model.forecast(&situation("new", "xla", 2.0));
     assert_eq!((unknown.basis, unknown.runs), (Basis::Software, 10));
-    assert!(unknown.epoch_seconds.high / unknown.epoch_seconds.low > 4.0, "{unknown:?}");
+    assert!(unknown.time().expect("a time").high / unknown.time().expect("a time").low > 4.0, "{unknown:?}");
 }
 
 #[test]
@@ -187,7 +190,7 @@ fn outliers_and_doubtful_runs_move_little_and_contradictions_widen() {
     assert!(median(&doubted, &base) < median(&trusted, &base) - 0.5);
     let contradictory = fit((0..20).map(|at| known(&base, if at % 2 == 0 { 5.0 } else { 20.0 })));
     assert!(width(&contradictory, &base) > 3.0 && width(&plain, &base) < 1.4);
-    let interval = contradictory.forecast(&base).epoch_seconds;
+    let interval = contradictory.forecast(&base).time().copied().expect("a time");
     assert!(interval.low <= 5.5 && interval.high >= 18.0, "{interval:?}");
 }
 
@@ -203,7 +206,7 @@ fn runs_that_were_cut_off_pull_up_and_are_never_averaged_in() {
     assert!(late > plain * 1.05, "{late} for {plain}");
     // Nothing but bounds: above them, and wide.
     let bounds = fit((0..3).map(|_| cut(30.0)));
-    let interval = bounds.forecast(&base).epoch_seconds;
+    let interval = bounds.forecast(&base).time().copied().expect("a time");
     assert!(interval.median > 30.0 && interval.high > 2.0 * interval.median, "{interval:?}");
     assert_eq!(bounds.head().counts.cut_off, 3);
 }
@@ -301,7 +304,7 @@ fn a_whole_run_is_epochs_and_what_is_around_them() {
     let whole = mixed.forecast(&situation("silent", "none", 2.0));
     assert!((whole.total_seconds.expect("whole").median - 302.0).abs() < 8.0, "{whole:?}");
     assert_eq!((whole.basis, whole.runs, mixed.head().counts.whole_runs), (Basis::Alike, 6, 6));
-    assert!((mixed.forecast(&base).epoch_seconds.median - 10.1).abs() < 0.5);
+    assert!((mixed.forecast(&base).time().expect("a time").median - 10.1).abs() < 0.5);
 }
 
 #[test]
@@ -317,7 +320,7 @@ fn no_runs_and_no_times_are_refused_and_useless_values_are_counted() {
     let model = fit(useless().into_iter().chain([known(&base, 3.0)]));
     assert_eq!(model.head().counts.left_out.get("epoch_seconds"), Some(&4));
     // One run: its own time, and wide.
-    let interval = model.forecast(&base).epoch_seconds;
+    let interval = model.forecast(&base).time().copied().expect("a time");
     assert!((interval.median / 3.0).ln().abs() < 0.02 && interval.high / interval.low > 1.2, "{interval:?}");
 }
 

@@ -216,7 +216,7 @@ fn forecast(median: f64, explored: bool, basis: Basis) -> Forecast {
         model: "m".to_owned(),
         basis,
         runs: 3,
-        epoch_seconds,
+        epoch_seconds: Some(epoch_seconds),
         first_extra_seconds: None,
         outside_seconds: None,
         total_seconds: None,

@@ -59,7 +59,7 @@ fn compiled(model: &Model, all: &[Observation]) -> Vec<Compiled> {
     cells
         .into_iter()
         .map(|(name, cell)| {
-            let told = |compiler: &str| model.forecast(&cell[compiler].0).epoch_seconds.median;
+            let told = |compiler: &str| model.forecast(&cell[compiler].0).time().expect("a time").median;
             let came = |compiler: &str| middle(cell[compiler].1.clone());
             Compiled { name, told: told("xla") / told("none"), came: came("xla") / came("none") }
         })
@@ -70,7 +70,7 @@ fn compiled(model: &Model, all: &[Observation]) -> Vec<Compiled> {
 fn judged(model: &Model, rest: &[Observation]) -> (f64, f64, f64) {
     let (mut error, mut within, mut widths) = (0.0, 0.0, Vec::new());
     for observation in rest {
-        let told = model.forecast(&observation.situation).epoch_seconds;
+        let told = model.forecast(&observation.situation).time().copied().expect("a time");
         let came = observation.epoch_seconds.expect("timed").seconds();
         error += (told.median / came - 1.0).abs();
         within += f64::from(u8::from((told.low..=told.high).contains(&came)));

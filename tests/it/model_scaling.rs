@@ -171,7 +171,7 @@ fn leave_one_out(set: &Set, own: &[Observation], others: &[Observation]) -> Row 
     let whole = Model::fit(own.to_vec(), &Priors::none()).expect("runs");
     let law = amdahl(&set.points.iter().map(Point::on).collect::<Vec<_>>(), true);
     for (point, observation) in set.points.iter().zip(own) {
-        let told = whole.forecast(&observation.situation).epoch_seconds.median;
+        let told = whole.forecast(&observation.situation).time().expect("a time").median;
         row.own_fit.add(told, point.seconds());
         row.amdahl_fit.add(law(f64::from(point.workers)), point.seconds());
     }
@@ -181,9 +181,9 @@ fn leave_one_out(set: &Set, own: &[Observation], others: &[Observation]) -> Row 
         let train = || rest.iter().map(|other| own[*other].clone());
         // The built-in priors hold some of these points: without them.
         let alone = Model::fit(train(), &Priors::none()).expect("runs");
-        row.alone.add(alone.forecast(&own[at].situation).epoch_seconds.median, measured);
+        row.alone.add(alone.forecast(&own[at].situation).time().expect("a time").median, measured);
         let together = Model::fit(train().chain(others.iter().cloned()), &Priors::none()).expect("runs");
-        let told = together.forecast(&own[at].situation).epoch_seconds;
+        let told = together.forecast(&own[at].situation).time().copied().expect("a time");
         row.together.add(told.median, measured);
         row.within += usize::from((told.low..=told.high).contains(&measured));
         let points: Vec<(f64, f64)> = rest.iter().map(|other| set.points[*other].on()).collect();

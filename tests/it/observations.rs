@@ -223,7 +223,7 @@ fn what_was_foretold_is_kept_with_the_run() {
         model: "2026-11-22".to_owned(),
         basis: Basis::Workload,
         runs: 7,
-        epoch_seconds: interval,
+        epoch_seconds: Some(interval),
         first_extra_seconds: None,
         outside_seconds: None,
         total_seconds: None,

@@ -141,7 +141,7 @@ fn foretold() -> Forecast {
         model: "m".to_owned(),
         basis: Basis::Workload,
         runs: 7,
-        epoch_seconds,
+        epoch_seconds: Some(epoch_seconds),
         first_extra_seconds: None,
         outside_seconds: None,
         total_seconds: None,

@@ -57,8 +57,10 @@ pub fn challenge(
         let situations: Vec<Situation> = held.iter().map(|of| of.situation.clone()).collect();
         for (model, pairs) in [(current, &mut of_current), (&refit, &mut of_refit)] {
             let forecasts = model.forecasts(&situations);
-            let told = forecasts.iter().map(|forecast| forecast.epoch_seconds);
-            pairs.extend(told.zip(held.iter().filter_map(|of| seconds(of))));
+            let told = forecasts.iter().map(|forecast| forecast.time().copied());
+            pairs.extend(
+                told.zip(held.iter().map(|of| seconds(of))).filter_map(|(told, came)| told.zip(came)),
+            );
         }
     }
     let gains: Vec<f64> = of_refit

@@ -71,8 +71,7 @@ pub fn live(runs: impl IntoIterator<Item = (Option<Forecast>, Observation)>) -> 
         explored += u64::from(forecast.explored);
         totals.extend(total_pair(forecast, observation));
         memories.extend(memory_pair(forecast, observation));
-        let Some(came) = seconds(observation) else { continue };
-        let pair = (forecast.epoch_seconds, came);
+        let Some(pair) = forecast.epoch_seconds.zip(seconds(observation)) else { continue };
         epochs.push(pair);
         months.entry(month(observation.at_ms)).or_default().push(pair);
         bases.entry(forecast.basis).or_default().push(pair);

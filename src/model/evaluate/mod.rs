@@ -200,7 +200,8 @@ fn view(
         }
         let Some(model) = fit(train.into_iter().cloned().collect()) else { continue };
         let predict: Predict<'_> = Box::new(|situations: &[Situation]| {
-            model.forecasts(situations).iter().map(|forecast| forecast.epoch_seconds).collect()
+            let time = |forecast: &Forecast| *forecast.time().expect("a model that was fitted knows times");
+            model.forecasts(situations).iter().map(time).collect()
         });
         model_sheet.judge(&held, choices, &predict);
         judge_rest(&model, &held, &mut totals, &mut memories);

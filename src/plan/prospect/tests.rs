@@ -174,7 +174,7 @@ fn what_was_measured_beats_the_rule() {
     assert!(variable(&with, "TF_XLA_FLAGS").is_some());
     let forecast = with.forecast.as_ref().expect("there is a model");
     assert_eq!((forecast.basis, forecast.runs, forecast.explored), (Basis::Alike, 5, false));
-    assert!((1.6..2.4).contains(&forecast.epoch_seconds.mean), "{forecast:?}");
+    assert!((1.6..2.4).contains(&forecast.time().expect("a time").mean), "{forecast:?}");
     let told = decision(&with, "compiler");
     for part in ["s an epoch (", "from 5 runs like this; next best no compiler, "] {
         assert!(told.why.contains(part), "{part:?} in {}", told.why);
@@ -195,7 +195,7 @@ fn what_the_job_file_says_is_not_up_to_the_model() {
     let model = model(compilers(&[("none", 4.0), ("xla", 2.0)]));
     let asked = plan(&JOB.replace("\"auto\"", "\"none\""), &facts(model.clone()));
     assert_eq!((compiler(&asked), asked.ways.len()), ("none", 1));
-    assert!((3.4..4.8).contains(&asked.forecast.expect("a forecast").epoch_seconds.mean));
+    assert!((3.4..4.8).contains(&asked.forecast.expect("a forecast").time().expect("a time").mean));
     assert!(asked.decisions.iter().all(|decision| decision.what != "compiler"));
     let open = plan(&JOB.replace("compiler = \"auto\"", ""), &facts(model));
     assert_eq!((open.framework.compiler.as_deref(), variable(&open, "DLRUN_COMPILER")), (None, None));
@@ -268,7 +268,7 @@ fn hardware_that_is_meant_counts_in_place_of_the_jobs_own() {
     let mut on = |meant: &str| {
         facts.model.as_mut().expect("a model").meant = Some(meant.to_owned());
         let forecast = plan(&job, &facts).forecast.expect("a forecast");
-        (forecast.epoch_seconds.median, forecast.basis)
+        (forecast.time().expect("a time").median, forecast.basis)
     };
     let [(quick, basis), (slow, _), (_, unknown)] = ["EPYC", "Xeon", "another"].map(&mut on);
     assert!((3.6..4.4).contains(&quick) && (7.2..8.8).contains(&slow), "{quick} {slow}");

@@ -38,7 +38,7 @@ impl Tally {
                 continue;
             }
             let Some(Length::Known(came)) = world.run(&situation).epoch_seconds else { continue };
-            let told = model.forecast(&situation).epoch_seconds;
+            let told = model.forecast(&situation).time().copied().expect("a time");
             left -= 1;
             self.asked += 1.0;
             self.inside += f64::from(u8::from(told.low <= came && came <= told.high));
@@ -51,7 +51,7 @@ impl Tally {
     fn choose(&mut self, model: &Model, world: &World, workload: usize, machine: usize) {
         let candidates = world.candidates(workload, machine);
         let told = model.forecasts(&candidates);
-        let mean = |at: &usize| told[*at].epoch_seconds.mean;
+        let mean = |at: &usize| told[*at].time().expect("a time").mean;
         let best = (0..candidates.len()).min_by(|a, b| mean(a).total_cmp(&mean(b)));
         self.choices += 1.0;
         self.regret += world.regret(&candidates, best.expect("candidates"));

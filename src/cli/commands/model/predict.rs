@@ -42,8 +42,7 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
 }
 
 fn described(plan: &Plan, forecast: &Forecast) -> String {
-    let mut lines =
-        vec![format!("{}: an epoch takes {}", plan.name, foretold::seconds(&forecast.epoch_seconds))];
+    let mut lines = vec![format!("{}: {} takes {}", plan.name, forecast.time_of(), time(forecast))];
     if let Some(extra) = &forecast.first_extra_seconds {
         lines.push(format!("  the first takes longer by {}", foretold::seconds(extra)));
     }
@@ -66,6 +65,10 @@ fn described(plan: &Plan, forecast: &Forecast) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
+fn time(forecast: &Forecast) -> String {
+    forecast.time().map_or_else(|| "an unknown time".to_owned(), foretold::seconds)
+}
+
 /// The ways that the job leaves open, best first as the plan has them; nothing where there is one.
 fn ways(plan: &Plan) -> String {
     if plan.ways.len() < 2 {
@@ -76,10 +79,7 @@ fn ways(plan: &Plan) -> String {
     for way in &plan.ways {
         let word = |word: Option<&str>| word.unwrap_or("-").to_owned();
         let told = way.forecast.as_ref().map(|told| {
-            (
-                foretold::seconds(&told.epoch_seconds),
-                format!("{}, {}", told.basis.as_str(), foretold::count(told.runs, "run")),
-            )
+            (time(told), format!("{}, {}", told.basis.as_str(), foretold::count(told.runs, "run")))
         });
         let (epoch, rests_on) = told.unwrap_or_else(|| ("-".to_owned(), "-".to_owned()));
         rows.add_row([
