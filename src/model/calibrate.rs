@@ -1,4 +1,7 @@
 //! Whether intervals hold what they promise: each run and each configuration left out in turn.
+//!
+//! Two things may be misjudged: by how much repeats scatter, and by how much a configuration differs from what its parts make
+//! expect. Each has a stretch of its own, so that one that is believed too wide makes the other no narrower.
 
 use super::chance::{RUN_WIDTH, Z95};
 use super::fit::State;
@@ -8,19 +11,34 @@ const BELIEVED: f64 = 40.0;
 /// Stretching by more or less than this mends no model.
 const STRETCH: std::ops::RangeInclusive<f64> = 0.7..=3.0;
 
-/// What intervals are to be stretched by: of configurations that were measured, and of others.
-pub(super) fn stretches(state: &State<'_>) -> (f64, f64) {
-    let (mut known, mut new) = (Vec::new(), Vec::new());
-    for (at, span) in state.design.spans.iter().enumerate() {
-        for cell in span.cells.clone() {
-            of_runs(state, cell, state.noise[at], &mut known);
-            new.extend(of_cell(state, cell, state.noise[at]));
-        }
-    }
-    (stretch(known), stretch(new))
+/// What standard deviations are to be multiplied by.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Stretch {
+    /// Those of repeats.
+    pub(super) runs: f64,
+    /// Those of what the parts of a configuration make expect.
+    pub(super) parts: f64,
 }
 
-/// The runs of a cell against what the others make expect, in standard deviations.
+/// Finds the stretches under which nine of ten lie in their intervals.
+pub(super) fn stretches(state: &State<'_>) -> Stretch {
+    let (mut runs, mut parts) = (Vec::new(), Vec::new());
+    for (at, span) in state.design.spans.iter().enumerate() {
+        for cell in span.cells.clone() {
+            of_runs(state, cell, state.noise[at], &mut runs);
+            parts.extend(of_cell(state, cell, state.noise[at]));
+        }
+    }
+    Stretch { runs: quantile(runs), parts: quantile(parts) }
+}
+
+/// What would have to be multiplied so that something so far off lies at the end of its interval: `sd` where `sure` is the variance
+/// that is left as it is.
+fn needed(distance: f64, sure: f64, sd: f64) -> f64 {
+    ((distance / Z95).powi(2) - sure).max(0.0).sqrt() / sd
+}
+
+/// The runs of a cell against what the others make expect.
 fn of_runs(state: &State<'_>, cell: usize, noise: f64, found: &mut Vec<f64>) {
     let evidence = state.evidence[cell];
     let row = state.rows[cell];
@@ -40,8 +58,8 @@ fn of_runs(state: &State<'_>, cell: usize, noise: f64, found: &mut Vec<f64>) {
         let mean = (evidence.weight * evidence.mean - own * target.y) / weight;
         let kept = interaction / (interaction + noise / weight);
         let left = 1.0 - kept;
-        let variance = left * interaction + left * left * open + RUN_WIDTH * noise;
-        found.push((target.y - row - kept * (mean - row)).abs() / variance.sqrt());
+        let distance = (target.y - row - kept * (mean - row)).abs();
+        found.push(needed(distance, left * interaction + left * left * open, (RUN_WIDTH * noise).sqrt()));
     }
 }
 
@@ -57,17 +75,19 @@ fn of_cell(state: &State<'_>, cell: usize, noise: f64) -> Option<f64> {
         return None;
     }
     let open = state.leverage[cell] / evidence.precision / free;
-    let variance = open + state.components.interaction + RUN_WIDTH * noise / evidence.weight;
-    Some(((evidence.mean - state.rows[cell]) / free).abs() / variance.sqrt())
+    // A mean of several runs is nearly normal, and no longer as wide as a run.
+    let scatter = noise / evidence.weight * (1.0 + (RUN_WIDTH - 1.0) / evidence.weight.max(1.0));
+    let distance = ((evidence.mean - state.rows[cell]) / free).abs();
+    Some(needed(distance, scatter, (open + state.components.interaction).sqrt()))
 }
 
-/// The 90 % quantile of distances over what a normal distribution's is, with what is believed.
-fn stretch(mut distances: Vec<f64>) -> f64 {
-    distances.retain(|distance| distance.is_finite());
-    distances.sort_by(f64::total_cmp);
-    let count = distances.len();
-    let Some(quantile) = distances.get((count * 9 / 10).min(count.saturating_sub(1))) else { return 1.0 };
-    let measured = (quantile / Z95).clamp(*STRETCH.start(), *STRETCH.end());
+/// The 90 % quantile, with what is believed.
+fn quantile(mut stretches: Vec<f64>) -> f64 {
+    stretches.retain(|stretch| stretch.is_finite());
+    stretches.sort_by(f64::total_cmp);
+    let count = stretches.len();
+    let Some(measured) = stretches.get((count * 9 / 10).min(count.saturating_sub(1))) else { return 1.0 };
+    let measured = measured.clamp(*STRETCH.start(), *STRETCH.end());
     let count = super::facts::whole(u64::try_from(count).unwrap_or(u64::MAX));
     (measured.ln() * count / (count + BELIEVED)).exp()
 }

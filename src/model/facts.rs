@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::Situation;
 use super::hash::Hash;
+use crate::job::Workload;
 
 /// What a run is, word by word. The order is that of [`Facts::words`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +115,15 @@ impl Facts {
         self
     }
 
+    /// The same as if it were of this workload, whose sizes are `samples` and `parameters`; 0: not known.
+    pub(super) fn as_workload(mut self, workload: u64, samples: f64, parameters: f64) -> Self {
+        self.workload = workload;
+        for (size, value) in [(Size::Samples, samples), (Size::Parameters, parameters)] {
+            self.sizes[size as usize] = if value > 0.0 { stepped(value.ln()) } else { UNKNOWN };
+        }
+        self
+    }
+
     /// The natural logarithm of a size, in steps of 1/128.
     pub(super) fn size(&self, size: Size) -> Option<f64> {
         let steps = self.sizes[size as usize];
@@ -162,13 +172,19 @@ fn stepped(logarithm: f64) -> i32 {
 }
 
 /// The sizes of which it is said how far outside of what was measured a run lies.
-pub(super) const EXACT: [&str; 5] = [
+pub(super) const EXACT: [&str; 7] = [
     "batch size of a worker",
     "number of threads",
     "number of workers",
     "number of nodes",
     "number of parameters",
+    "number of samples",
+    "number of epochs",
 ];
+/// Where in [`EXACT`] these stand.
+pub(super) const NODES: usize = 3;
+pub(super) const PARAMETERS: usize = 4;
+pub(super) const SAMPLES: usize = 5;
 
 /// Those sizes, to the last digit; 0: not known.
 pub(super) fn exact_sizes(situation: &Situation) -> [f64; EXACT.len()] {
@@ -181,6 +197,8 @@ pub(super) fn exact_sizes(situation: &Situation) -> [f64; EXACT.len()] {
         workers,
         f64::from(situation.nodes.max(1)),
         situation.workload.parameters.map_or(0.0, whole),
+        situation.workload.samples.map_or(0.0, whole),
+        situation.workload.epochs.map_or(0.0, whole),
     ]
 }
 
@@ -203,6 +221,15 @@ fn workload_hash(situation: &Situation) -> u64 {
     };
     let hash = named(named(Hash::new(5), &workload.model), &workload.dataset);
     counted(counted(hash, workload.samples), workload.parameters).end()
+}
+
+/// What names a training without its sizes: network and data set, and the network alone.
+pub(super) fn namings(situation: &Situation) -> Option<(Option<u64>, u64)> {
+    let Workload { model, dataset, .. } = &situation.workload;
+    let model = model.as_deref().filter(|name| !name.is_empty())?;
+    let network = Hash::new(12).name(&lower(model));
+    let dataset = dataset.as_deref().filter(|name| !name.is_empty());
+    Some((dataset.map(|name| network.byte(1).name(&lower(name)).end()), network.byte(0).end()))
 }
 
 /// Letter case tells no networks, frameworks and compilers apart.

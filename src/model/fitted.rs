@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::bytes::{Reader, Writer};
-use super::calibrate::stretches;
+use super::calibrate::{Stretch, stretches};
 use super::design::Design;
 use super::facts::Facts;
 use super::fit::State;
@@ -279,7 +279,7 @@ fn learned(
 ) -> Result<Learned, Unfit> {
     let unsolvable = || Unfit::Unsolvable { response: response.name() };
     let design = Design::new(response, gathered, priors);
-    let (state, (stretch_known, stretch_new)) = solved(&design, response).ok_or_else(unsolvable)?;
+    let (state, stretch) = solved(&design, response).ok_or_else(unsolvable)?;
     let told = explained.then(|| Told {
         explanation: super::learned::explain(&state, gathered),
         counts: [design.layout.keys.len(), design.spans.len(), design.cells.len(), design.pseudo.len()]
@@ -288,16 +288,12 @@ fn learned(
     let mut writer = Writer::default();
     part::write(&state, &mut writer).ok_or_else(unsolvable)?;
     let components = state.components.clone();
-    let outline =
-        Outline { response, centres: design.layout.centres, components, stretch_known, stretch_new };
+    let outline = Outline { response, centres: design.layout.centres, components, stretch };
     Ok(Learned { outline, part: writer.0, pooled: design.pooled, told })
 }
 
-/// A response's solution, and what its intervals are to be stretched by: of configurations that were measured, and of others.
-type Solved<'a> = (State<'a>, (f64, f64));
-
 /// Finds variances on a part of the configurations, then the solution on all.
-fn solved(design: &Design, response: Response) -> Option<Solved<'_>> {
+fn solved(design: &Design, response: Response) -> Option<(State<'_>, Stretch)> {
     let Some(sample) = design.sample(SEARCHED) else {
         let state = searched(State::new(design, response))?;
         let stretch = stretches(&state);

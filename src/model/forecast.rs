@@ -1,6 +1,6 @@
 //! What a model says of runs that have not begun.
 
-use super::facts::{Facts, whole};
+use super::facts::{EXACT, Facts, whole};
 use super::part::{Part, Predicted, Workload};
 use super::response::Response;
 use super::{Model, Situation};
@@ -13,12 +13,12 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn predict(&mut self, facts: &Facts) -> Predicted {
+    fn predict(&mut self, facts: &Facts, outside: &[f64; EXACT.len()]) -> Predicted {
         if self.workload.as_ref().is_none_or(|(hash, _)| *hash != facts.workload) {
             self.workload = Some((facts.workload, self.part.workload(facts.workload)));
         }
         let workload = self.workload.as_ref().and_then(|(_, workload)| workload.as_ref());
-        self.part.predict(facts, workload)
+        self.part.predict(facts, workload, outside)
     }
 
     fn knows(&self, facts: &Facts) -> bool {
@@ -30,7 +30,7 @@ impl Model {
     /// Whether the workload of a situation was measured on different numbers of nodes: only then is it known how it scales.
     #[must_use]
     pub fn has_scaled(&self, situation: &Situation) -> bool {
-        self.known().is_some_and(|known| known.scaled(Facts::new(situation).workload))
+        self.known().is_some_and(|known| known.scaled(known.completed(situation).0.workload))
     }
 
     /// What to expect of a run.
@@ -49,11 +49,13 @@ impl Model {
     }
 
     fn one(&self, situation: &Situation, asked: &mut [Option<Asked<'_>>; Response::ALL.len()]) -> Forecast {
-        let facts = Facts::new(situation);
-        let [epoch, first_extra, outside, memory, whole_run] = asked;
         let known = self.known().expect("it was read when the model was");
+        let (facts, assumed) = known.completed(situation);
+        let far = known.outside(situation, &facts);
+        let [epoch, first_extra, outside, memory, whole_run] = asked;
         let (basis, runs) = known.basis(&facts);
-        let interval = |asked: &mut Option<Asked<'_>>| asked.as_mut().map(|asked| asked.predict(&facts));
+        let interval =
+            |asked: &mut Option<Asked<'_>>| asked.as_mut().map(|asked| asked.predict(&facts, &far));
         let samples = facts.size(super::facts::Size::Samples).unwrap_or(0.0);
         let timed =
             |predicted: Predicted| Predicted { mean: predicted.mean + samples, ..predicted }.interval();
@@ -70,6 +72,7 @@ impl Model {
             total_seconds: None,
             memory_bytes: interval(memory).map(Predicted::interval),
             beyond: known.beyond(situation, &facts),
+            assumed,
             alternatives: 0,
             explored: false,
         };
@@ -91,7 +94,8 @@ impl Model {
     /// for the same seed. Repeats would scatter around it.
     #[must_use]
     pub fn draw(&self, situations: &[Situation], seed: u64) -> Vec<f64> {
-        let facts: Vec<Facts> = situations.iter().map(Facts::new).collect();
+        let known = self.known().expect("it was read when the model was");
+        let facts: Vec<Facts> = situations.iter().map(|situation| known.completed(situation).0).collect();
         let (epoch, whole_run) = (self.part(Response::Epoch), self.part(Response::Whole));
         let knows = |part: &Option<Part<'_>>| {
             part.as_ref().is_some_and(|part| facts.iter().any(|facts| part.has_workload(facts.workload)))

@@ -54,12 +54,13 @@ impl Foretold {
             Some(Length::Known(seconds)) => Some(seconds),
             _ => None,
         };
+        let steady = known(came.epoch_seconds).filter(|_| !came.doubts.warm_up);
         let held = |foretold: Option<Interval>, came: Option<f64>| Came::of(foretold?, came?);
         Self {
             model: forecast.model.clone(),
             basis: forecast.basis,
             runs: forecast.runs,
-            epoch_seconds: held(forecast.epoch_seconds, known(came.epoch_seconds)),
+            epoch_seconds: held(forecast.epoch_seconds, steady),
             total_seconds: held(forecast.total_seconds, known(came.wall_seconds)),
             memory_bytes: held(forecast.memory_bytes, came.memory_bytes.map(|bytes| bytes as f64)),
         }

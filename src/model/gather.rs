@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::facts::{EXACT, Facts, Size, Word, cut, exact_sizes, text, workload_name};
+use super::facts::{EXACT, Facts, Size, Word, cut, exact_sizes, namings, text, workload_name};
 use super::hash::{Hash, mixed};
 use super::head::Counts;
 use super::response::Response;
@@ -29,6 +29,10 @@ pub(super) struct Gathered {
     pub(super) groups: Vec<Facts>,
     /// Runs of each group with a time that was seen to its end.
     pub(super) runs: Vec<u32>,
+    /// Runs of each group with any time, those that were cut off too.
+    pub(super) met: Vec<u32>,
+    /// What names each group's training without its sizes.
+    pub(super) namings: Vec<Option<(Option<u64>, u64)>>,
     /// The largest of each size of [`EXACT`] in a group; 0: not known.
     pub(super) exact: Vec<[f64; EXACT.len()]>,
     /// The values of each response, in the order of [`Response::ALL`].
@@ -74,6 +78,7 @@ impl Gathered {
         self.exact[group as usize] = larger(self.exact[group as usize], exact_sizes(&observation.situation));
         let timed = observation.epoch_seconds.or(observation.wall_seconds);
         self.runs[group as usize] += u32::from(matches!(timed, Some(Length::Known(_))));
+        self.met[group as usize] += u32::from(timed.is_some());
         let doubtful = observation.doubts.any();
         self.counts.doubtful += u64::from(doubtful);
         let mut push = |response: Response, y: f64, censored: bool| {
@@ -94,8 +99,10 @@ impl Gathered {
             },
             None => match observation.wall_seconds.map(|length| (length, logarithm(length.seconds()))) {
                 Some((length, Some(y))) => {
-                    push(Response::Whole, y - samples, matches!(length, Length::AtLeast(_)));
+                    let censored = matches!(length, Length::AtLeast(_));
+                    push(Response::Whole, y - samples, censored);
                     self.counts.whole_runs += 1;
+                    self.counts.cut_off += u64::from(censored);
                 }
                 Some((_, None)) => left_out.push("wall_seconds"),
                 None => {}
@@ -147,6 +154,8 @@ impl Gathered {
         let place = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
         self.groups.push(facts);
         self.runs.push(0);
+        self.met.push(0);
+        self.namings.push(namings(situation));
         self.exact.push([0.0; EXACT.len()]);
         self.places.insert(facts, place);
         place
@@ -160,7 +169,7 @@ impl Gathered {
         };
         let float = |value: Option<f64>| value.map_or([0, 0], |value| [1, value.to_bits()]);
         let doubts = observation.doubts;
-        let flags = [doubts.others_busy, doubts.throttled, doubts.resumed, doubts.incomplete]
+        let flags = [doubts.others_busy, doubts.throttled, doubts.resumed, doubts.incomplete, doubts.warm_up]
             .into_iter()
             .fold(0, |flags, flag| 2 * flags + u64::from(flag));
         let parts = [

@@ -46,7 +46,7 @@ pub struct Counts {
     pub runs: u64,
     /// Those with a usable time of an epoch.
     pub with_epochs: u64,
-    /// Those of them that were cut off: their epoch is longer than what was seen.
+    /// Those that were cut off: their epoch, or the run, is longer than what was seen.
     pub cut_off: u64,
     /// Those that tell no epochs, with a usable time of the whole run.
     pub whole_runs: u64,

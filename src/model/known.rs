@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Situation;
 use super::bytes::{Reader, Writer, record};
-use super::facts::{EXACT, Facts, Word, cut, exact_sizes, text};
+use super::facts::{EXACT, Facts, NODES, PARAMETERS, SAMPLES, Word, cut, exact_sizes, namings, text};
 use super::gather::Gathered;
 use super::hash::{Hash, OfHashes};
 use crate::record::Basis;
@@ -13,8 +13,12 @@ use crate::record::Basis;
 const COUNT: usize = 12;
 /// Bytes of a workload's record: hash, and the ends of each size.
 const ENDS: usize = 8 + 16 * EXACT.len();
-/// A size is outside where it is beyond the ends by more than this.
-const BEYOND: f64 = 1.05;
+/// Bytes of a training's record: hash of its name, that of its workload, samples, parameters, runs.
+const NAMED: usize = 36;
+/// A size is outside where it is beyond the ends by more than this factor: less is within what a power law bears.
+const BEYOND: f64 = 1.25;
+/// The sizes of a training are taken from runs of the same name where this share of them agrees.
+const AGREED: f64 = 0.9;
 
 /// Counts and ends, as they lie in a model file.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +27,8 @@ pub(super) struct Known<'a> {
     counts: &'a [u8],
     /// The ends of each size, by workload; 0: those of all.
     ends: &'a [u8],
+    /// The usual sizes of trainings, by their names.
+    named: &'a [u8],
 }
 
 /// The smallest and the largest that was measured of each size; 0: none was.
@@ -32,15 +38,21 @@ type Ends = [(f64, f64); EXACT.len()];
 pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
     let mut counts: OfHashes<u32> = OfHashes::default();
     let mut ends: BTreeMap<u64, Ends> = BTreeMap::new();
-    for ((facts, runs), exact) in gathered.groups.iter().zip(&gathered.runs).zip(&gathered.exact) {
-        if *runs == 0 {
+    for (at, (facts, exact)) in gathered.groups.iter().zip(&gathered.exact).enumerate() {
+        let (runs, met) = (gathered.runs[at], gathered.met[at]);
+        if met == 0 {
             continue;
         }
-        let keys = [facts.alike(), of_workload(facts), facts.software(true), facts.software(false), 0];
-        for key in keys.into_iter().chain(Word::ALL.iter().filter_map(|word| of_word(facts, *word))) {
+        let mut add = |key: u64, runs: u32| {
             let count = counts.entry(key).or_default();
-            *count = count.saturating_add(*runs);
+            *count = count.saturating_add(runs);
+        };
+        if runs > 0 {
+            let keys = [facts.alike(), of_workload(facts), facts.software(true), facts.software(false), 0];
+            keys.into_iter().for_each(|key| add(key, runs));
         }
+        // What was cut off was met, though it tells less.
+        Word::ALL.iter().filter_map(|word| of_word(facts, *word)).for_each(|key| add(key, met));
         for key in [0, facts.workload] {
             for ((low, high), size) in ends.entry(key).or_default().iter_mut().zip(exact) {
                 if *size > 0.0 {
@@ -64,6 +76,37 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
         ends.iter().flat_map(|(low, high)| [*low, *high]).for_each(|size| records.f64(size));
     }
     writer.block(&records.0);
+    writer.block(&named(gathered).0);
+}
+
+/// The sizes that runs of each name have, where nearly all agree.
+fn named(gathered: &Gathered) -> Writer {
+    let mut trainings: BTreeMap<(u64, u64), (f64, f64, u32)> = BTreeMap::new();
+    let mut all: BTreeMap<u64, u32> = BTreeMap::new();
+    for (at, facts) in gathered.groups.iter().enumerate() {
+        let Some((both, network)) = gathered.namings[at].filter(|_| gathered.runs[at] > 0) else { continue };
+        let exact = gathered.exact[at];
+        for name in both.into_iter().chain([network]) {
+            let runs = &mut trainings
+                .entry((name, facts.workload))
+                .or_insert((exact[SAMPLES], exact[PARAMETERS], 0))
+                .2;
+            *runs = runs.saturating_add(gathered.runs[at]);
+            let runs = all.entry(name).or_default();
+            *runs = runs.saturating_add(gathered.runs[at]);
+        }
+    }
+    let mut records = Writer::default();
+    for ((name, workload), (samples, parameters, runs)) in trainings {
+        if f64::from(runs) >= AGREED * f64::from(all[&name]) {
+            records.u64(name);
+            records.u64(workload);
+            records.f64(samples);
+            records.f64(parameters);
+            records.u32(runs);
+        }
+    }
+    records
 }
 
 fn of_workload(facts: &Facts) -> u64 {
@@ -81,8 +124,48 @@ fn of_word(facts: &Facts, word: Word) -> Option<u64> {
 impl<'a> Known<'a> {
     /// `None`: the bytes are damaged.
     pub(super) fn read(reader: &mut Reader<'a>) -> Option<Self> {
-        let known = Self { counts: reader.block()?, ends: reader.block()? };
-        (known.counts.len().is_multiple_of(COUNT) && known.ends.len().is_multiple_of(ENDS)).then_some(known)
+        let known = Self { counts: reader.block()?, ends: reader.block()?, named: reader.block()? };
+        let whole = [(known.counts, COUNT), (known.ends, ENDS), (known.named, NAMED)];
+        whole.iter().all(|(bytes, size)| bytes.len().is_multiple_of(*size)).then_some(known)
+    }
+
+    /// The facts of a situation. Where its workload was never measured and leaves sizes out, they are those of the runs of the same
+    /// name, and that is told.
+    pub(super) fn completed(self, situation: &Situation) -> (Facts, Vec<String>) {
+        let facts = Facts::new(situation);
+        let complete = || (facts, Vec::new());
+        let sizes = exact_sizes(situation);
+        let is_open = [SAMPLES, PARAMETERS].iter().any(|at| sizes[*at] <= 0.0);
+        if !is_open && situation.workload.dataset.is_some() || self.ends(facts.workload).is_some() {
+            return complete();
+        }
+        let Some((both, network)) = namings(situation) else { return complete() };
+        let Some(found) = self.training(both.unwrap_or(network)) else { return complete() };
+        let (workload, taken, runs) = found;
+        let mut told = Vec::new();
+        for (at, name, taken) in [(SAMPLES, "samples", taken.0), (PARAMETERS, "parameters", taken.1)] {
+            if sizes[at] > 0.0 && sizes[at] != taken {
+                return complete();
+            }
+            if sizes[at] <= 0.0 && taken > 0.0 {
+                told.push(format!("{name} = {taken:.0}"));
+            }
+        }
+        let same = if both.is_some() { "of this network with this data set" } else { "of this network" };
+        let plural = if runs == 1 { "" } else { "s" };
+        let told = match told.is_empty() {
+            true => format!("the data set is taken to be that of {runs} run{plural} {same}"),
+            false => {
+                format!("`[workload]` is taken to have {}, as in {runs} run{plural} {same}", told.join(", "))
+            }
+        };
+        (facts.as_workload(workload, taken.0, taken.1), vec![told])
+    }
+
+    /// Workload, samples and parameters, and runs of the trainings with a name.
+    fn training(self, name: u64) -> Option<(u64, (f64, f64), u32)> {
+        let mut reader = record(self.named, NAMED, name)?;
+        Some((reader.u64()?, (reader.f64()?, reader.f64()?), reader.u32()?))
     }
 
     fn count(self, key: u64) -> u64 {
@@ -109,9 +192,24 @@ impl<'a> Known<'a> {
 
     /// Whether a workload ran on different numbers of nodes.
     pub(super) fn scaled(self, workload: u64) -> bool {
-        let nodes = EXACT.iter().position(|size| *size == "number of nodes");
-        let ends = self.ends(workload).zip(nodes).and_then(|(ends, at)| ends.get(at).copied());
-        ends.is_some_and(|(fewest, most)| fewest < most)
+        self.ends(workload).map(|ends| ends[NODES]).is_some_and(|(fewest, most)| fewest < most)
+    }
+
+    /// The ends of each size: with a workload, else at all.
+    fn ends_for(self, workload: u64) -> Option<(Ends, &'static str)> {
+        let ends = self.ends(workload).map(|ends| (ends, "with this workload"));
+        ends.or_else(|| self.ends(0).map(|ends| (ends, "at all")))
+    }
+
+    /// How far outside of what was measured each size lies, as a natural logarithm; 0: within, or not known.
+    pub(super) fn outside(self, situation: &Situation, facts: &Facts) -> [f64; EXACT.len()] {
+        let Some((ends, _)) = self.ends_for(facts.workload) else { return [0.0; EXACT.len()] };
+        let mut outside = exact_sizes(situation);
+        for (size, (low, high)) in outside.iter_mut().zip(ends) {
+            let known = *size > 0.0 && high > 0.0;
+            *size = if known { f64::max(*size / high, low / *size).ln().max(0.0) } else { 0.0 };
+        }
+        outside
     }
 
     /// How far outside of what was measured a run lies, in words.
@@ -132,10 +230,7 @@ impl<'a> Known<'a> {
                 found.extend(told);
             }
         }
-        let ends = self.ends(facts.workload).map(|ends| (ends, "with this workload"));
-        let Some((ends, with)) = ends.or_else(|| self.ends(0).map(|ends| (ends, "at all"))) else {
-            return found;
-        };
+        let Some((ends, with)) = self.ends_for(facts.workload) else { return found };
         for ((name, size), (low, high)) in EXACT.iter().zip(exact_sizes(situation)).zip(ends) {
             if size <= 0.0 || high <= 0.0 {
                 continue;

@@ -36,13 +36,15 @@ pub struct Doubts {
     pub resumed: bool,
     /// Its series has holes, or its watcher was cut off.
     pub incomplete: bool,
+    /// Its only epoch was the first, with what a start takes.
+    pub warm_up: bool,
 }
 
 impl Doubts {
     /// Whether there is any.
     #[must_use]
     pub fn any(self) -> bool {
-        self.others_busy || self.throttled || self.resumed || self.incomplete
+        self.others_busy || self.throttled || self.resumed || self.incomplete || self.warm_up
     }
 }
 
@@ -64,7 +66,7 @@ pub struct Observation {
     /// What it was.
     pub situation: Situation,
     /// A steady epoch: the median of those after the first of a start, without evaluation and checkpoints. Of a run that was
-    /// cut off before its second epoch ended, what it had run into it at least.
+    /// cut off before its second epoch ended, what it had run into it at least; of one that got through with one epoch, that one.
     pub epoch_seconds: Option<Length>,
     /// Steady epochs behind it.
     pub epochs: u32,

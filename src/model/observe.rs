@@ -226,6 +226,8 @@ impl Start {
         let cut_off = self.ending == Ending::CutOff;
         let completed = self.ending == Ending::Completed;
         let steady = epochs.steady_seconds.map(Length::Known);
+        let only = epochs.only_seconds.filter(|_| completed && steady.is_none());
+        let second = || cut_off.then(|| timed.second_epoch_at_least()).flatten();
         let memory = self.nodes.iter().filter_map(|node| node.mem_peak_bytes).max();
         let any = |has: fn(&NodeMeasure) -> bool| self.nodes.iter().any(has);
         let mut situation = run.situation.clone();
@@ -238,7 +240,7 @@ impl Start {
             scheduler: run.scheduler,
             queue: run.queue.clone(),
             situation,
-            epoch_seconds: steady.or_else(|| cut_off.then(|| timed.second_epoch_at_least()).flatten()),
+            epoch_seconds: steady.or(only.map(Length::Known)).or_else(second),
             epochs: epochs.steady,
             first_extra_seconds: epochs.first_extra_seconds,
             outside_seconds: wall.filter(|_| completed).and_then(|wall| timed.outside_of(wall)),
@@ -254,6 +256,7 @@ impl Start {
                 throttled: any(NodeMeasure::throttled),
                 resumed: self.attempt > 0 || any(|node| node.restarts > 0),
                 incomplete: any(|node| node.has_gaps || node.state == NodeState::Interrupted),
+                warm_up: only.is_some(),
             },
         })
     }
@@ -369,6 +372,10 @@ mod tests {
         let early = NodeMeasure { epochs_completed: 1, epochs: figures(&[first]), ..node() };
         let seen = observed(Ending::CutOff, vec![early.clone()]).expect("an observation");
         assert_eq!((seen.epoch_seconds, seen.memory_bytes), (Some(Length::AtLeast(40.0)), None));
+        // One that was to have one epoch has measured it, if with all that a start takes.
+        let seen = observed(Ending::Completed, vec![early.clone()]).expect("an observation");
+        assert_eq!((seen.epoch_seconds, seen.doubts.warm_up), (Some(Length::Known(12.0)), true));
+        assert_eq!((seen.first_extra_seconds, seen.outside_seconds), (None, Some(50.0)));
         // That it ended by itself bounds nothing.
         assert_eq!(observed(Ending::Failed, vec![early]).expect("an observation").epoch_seconds, None);
         assert_eq!(observed(Ending::CutOff, vec![node()]).expect("an observation").epoch_seconds, None);

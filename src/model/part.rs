@@ -4,9 +4,10 @@ use nalgebra::DMatrix;
 
 use super::block::{Block, Centres, Term, terms};
 use super::bytes::{Floats, Reader, Writer, record};
+use super::calibrate::Stretch;
 use super::chance::{Dice, RUN_WIDTH, Z95, t95};
 use super::design::{CellKey, Layout};
-use super::facts::Facts;
+use super::facts::{EXACT, Facts};
 use super::fit::State;
 use super::hash::mixed;
 use super::response::Response;
@@ -28,10 +29,8 @@ pub(super) struct Outline {
     pub(super) response: Response,
     pub(super) centres: Centres,
     pub(super) components: Components,
-    /// What intervals are stretched by, so that they held for the runs that were fitted, each left out in turn: of
-    /// configurations that were measured, and of others.
-    pub(super) stretch_known: f64,
-    pub(super) stretch_new: f64,
+    /// What makes intervals hold for the runs that were fitted, each left out in turn.
+    pub(super) stretch: Stretch,
 }
 
 /// A response's solution.
@@ -258,6 +257,11 @@ impl Total {
         self.rest += variance * variance / freedom;
     }
 
+    /// The same with standard deviations that many times as large.
+    fn stretched(self, by: f64) -> Self {
+        Self { variance: self.variance * by.powi(2), rest: self.rest * by.powi(4) }
+    }
+
     fn freedom(self) -> f64 {
         if self.rest > 0.0 { self.variance * self.variance / self.rest } else { COEFFICIENTS }
     }
@@ -326,8 +330,14 @@ impl Part<'_> {
         row
     }
 
-    /// Says what to expect of a run. `workload` is what [`Part::workload`] gave for it.
-    pub(super) fn predict(&self, facts: &Facts, workload: Option<&Workload>) -> Predicted {
+    /// Says what to expect of a run. `workload` is what [`Part::workload`] gave for it, `outside` how far each size lies outside of
+    /// what was measured, as a natural logarithm.
+    pub(super) fn predict(
+        &self,
+        facts: &Facts,
+        workload: Option<&Workload>,
+        outside: &[f64; EXACT.len()],
+    ) -> Predicted {
         let components = &self.outline.components;
         let row = self.row(facts, workload);
         let mut total = Total::default();
@@ -366,12 +376,15 @@ impl Part<'_> {
                 components.local_freedom[at],
             );
         }
+        let bends = self.outline.response.bends();
+        let bent: f64 = bends.iter().zip(outside).map(|(bend, by)| (bend * by).powi(2)).sum();
+        total.add(bent, COEFFICIENTS);
         let (noise, freedom) =
             workload.map_or((components.noise, COEFFICIENTS), |workload| (workload.noise, workload.freedom));
-        total.add(RUN_WIDTH * noise, freedom);
-        let stretch =
-            self.outline.stretch_new + kept * (self.outline.stretch_known - self.outline.stretch_new);
-        let sd = stretch * total.variance.sqrt() * t95(total.freedom()) / Z95;
+        let stretch = self.outline.stretch;
+        let mut total = total.stretched(stretch.parts);
+        total.add(stretch.runs.powi(2) * RUN_WIDTH * noise, freedom);
+        let sd = total.variance.sqrt() * t95(total.freedom()) / Z95;
         Predicted { mean, sd }
     }
 

@@ -1,6 +1,7 @@
 //! What is forecast, and what is believed of it before the first run.
 
 use super::block::Block;
+use super::facts::EXACT;
 
 /// Something that is forecast. Each has equations of its own, of the same form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -45,6 +46,20 @@ impl Response {
                 other(block).or_else(|| scale_of(self, block)).map(|belief| belief.scaled(2.0))
             }
             Self::Memory => other(block).or_else(|| scale_of(self, block)),
+        }
+    }
+
+    /// By how much the slope of each size of [`EXACT`] may be another one beyond what was measured of it: standard deviations.
+    ///
+    /// Power laws hold over a range at best. Memory is a sum of what grows with the batch and what does not, so that the slope
+    /// between small batches says little of large ones.
+    pub(super) fn bends(self) -> [f64; EXACT.len()] {
+        match self {
+            Self::Epoch => [0.2, 0.3, 0.15, 0.15, 0.2, 0.1, 0.0],
+            Self::Whole => [0.2, 0.3, 0.15, 0.15, 0.2, 0.1, 0.25],
+            Self::FirstExtra => [0.1, 0.3, 0.2, 0.2, 0.2, 0.1, 0.0],
+            Self::Outside => [0.1, 0.3, 0.2, 0.2, 0.2, 0.1, 0.25],
+            Self::Memory => [0.4, 0.1, 0.1, 0.1, 0.4, 0.1, 0.05],
         }
     }
 

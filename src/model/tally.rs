@@ -41,6 +41,8 @@ pub struct EpochFigures {
     pub steady: u32,
     /// By how much the first was longer, in seconds.
     pub first_extra_seconds: Option<f64>,
+    /// The only one, in seconds; `None` where there are more or none.
+    pub only_seconds: Option<f64>,
     /// Time of all of them, in seconds; `None` where one has no time.
     pub training_seconds: Option<f64>,
     /// Epochs that ended.
@@ -106,6 +108,7 @@ impl EpochTally {
             steady_seconds,
             steady: if steady_seconds.is_some() { self.steady[most] } else { 0 },
             first_extra_seconds: warm.zip(steady_seconds).map(|(first, steady)| first.seconds - steady),
+            only_seconds: self.first.filter(|_| self.ended == 1).map(|first| first.seconds),
             training_seconds: (self.passed_over == 0 && self.ended > 0)
                 .then(|| self.training_nanoseconds as f64 / 1e9),
             ended: self.ended,
@@ -142,7 +145,13 @@ pub(super) mod tests {
         let of = figures(&[stated(12.0), second, stated(4.25)]);
         assert_eq!((of.steady_seconds, of.steady, of.ended), (Some(4.25), 2, 3));
         assert_eq!((of.first_extra_seconds, of.training_seconds), (Some(7.75), Some(20.5)));
-        assert_eq!(figures(&[stated(3.0)]).steady_seconds, None, "one epoch is no steady one");
+        let alone = figures(&[stated(3.0)]);
+        assert_eq!(
+            (alone.steady_seconds, alone.only_seconds),
+            (None, Some(3.0)),
+            "one epoch is no steady one"
+        );
+        assert_eq!(of.only_seconds, None);
         assert_eq!(figures(&[]), EpochFigures::default());
     }
 

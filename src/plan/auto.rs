@@ -117,7 +117,9 @@ impl Resolver<'_> {
         if let Some(hardware) = &prospect.assumed_hardware {
             self.notes.push(format!("the forecast is as on {hardware}, which most runs of its queue had"));
         }
-        if self.spec.workload.samples.is_none() {
+        self.notes
+            .extend(forecast.assumed.iter().map(|assumed| format!("the job file leaves it out: {assumed}")));
+        if self.spec.workload.samples.is_none() && forecast.basis > Basis::Workload {
             let why = "the runs of other trainings, which say how many they have, tell nothing of this one";
             self.notes.push(format!("`workload.samples` is not said: {why}"));
         }

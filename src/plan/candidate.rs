@@ -203,6 +203,7 @@ mod tests {
                 total_seconds: Some(interval(10.0)),
                 memory_bytes: Some(interval(1e9)),
                 beyond: Vec::new(),
+                assumed: Vec::new(),
                 alternatives: 0,
                 explored: false,
             }),

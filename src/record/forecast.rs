@@ -69,6 +69,9 @@ pub struct Forecast {
     /// How far outside of what was measured it lies, in words; empty: within.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beyond: Vec<String>,
+    /// What the job does not say and is taken as runs of the same network had it, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assumed: Vec<String>,
     /// Among how many other ways it was chosen: images, compilers, sizes that the job left open. 0: there was no choice.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub alternatives: u32,

@@ -25,7 +25,7 @@ impl Dice {
     }
 }
 
-fn situation(model: &str, compiler: &str, threads: f64) -> Situation {
+pub(crate) fn situation(model: &str, compiler: &str, threads: f64) -> Situation {
     Situation {
         workload: Workload {
             model: Some(model.to_owned()),
@@ -73,11 +73,11 @@ fn run(situation: Situation, epoch: Length) -> Observation {
     }
 }
 
-fn known(situation: &Situation, seconds: f64) -> Observation {
+pub(crate) fn known(situation: &Situation, seconds: f64) -> Observation {
     run(situation.clone(), Length::Known(seconds))
 }
 
-fn fit(runs: impl IntoIterator<Item = Observation>) -> Model {
+pub(crate) fn fit(runs: impl IntoIterator<Item = Observation>) -> Model {
     Model::fit(runs, &Priors::none()).expect("there is something to learn from")
 }
 
@@ -303,6 +303,7 @@ fn a_whole_run_is_epochs_and_what_is_around_them() {
     let mixed = fit((0..6).map(silent).chain((0..4).map(full)));
     let whole = mixed.forecast(&situation("silent", "none", 2.0));
     assert!((whole.total_seconds.expect("whole").median - 302.0).abs() < 8.0, "{whole:?}");
+    assert_eq!((whole.epoch_seconds, whole.time_of()), (None, "the whole run"), "nobody knows its epochs");
     assert_eq!((whole.basis, whole.runs, mixed.head().counts.whole_runs), (Basis::Alike, 6, 6));
     assert!((mixed.forecast(&base).time().expect("a time").median - 10.1).abs() < 0.5);
 }

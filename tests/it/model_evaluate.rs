@@ -222,6 +222,7 @@ fn forecast(median: f64, explored: bool, basis: Basis) -> Forecast {
         total_seconds: None,
         memory_bytes: None,
         beyond: Vec::new(),
+        assumed: Vec::new(),
         alternatives: 1,
         explored,
     }

@@ -229,6 +229,7 @@ fn what_was_foretold_is_kept_with_the_run() {
         total_seconds: None,
         memory_bytes: None,
         beyond: Vec::new(),
+        assumed: Vec::new(),
         alternatives: 0,
         explored: false,
     };

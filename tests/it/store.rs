@@ -147,6 +147,7 @@ fn foretold() -> Forecast {
         total_seconds: None,
         memory_bytes: None,
         beyond: vec!["batch".to_owned()],
+        assumed: Vec::new(),
         alternatives: 0,
         explored: false,
     }

@@ -22,7 +22,7 @@ pub(super) struct Sample {
 
 /// The seconds of a steady epoch that was seen to its end.
 pub(in crate::model) fn seconds(observation: &Observation) -> Option<f64> {
-    match observation.epoch_seconds {
+    match observation.epoch_seconds.filter(|_| !observation.doubts.warm_up) {
         Some(Length::Known(seconds)) if seconds.is_finite() && seconds > 0.0 => Some(seconds),
         _ => None,
     }

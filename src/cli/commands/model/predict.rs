@@ -61,6 +61,7 @@ fn described(plan: &Plan, forecast: &Forecast) -> String {
         None => lines.push("  memory of a node: not known".to_owned()),
     }
     lines.push(format!("  rests on {}", foretold::basis(forecast.basis, forecast.runs)));
+    lines.extend(forecast.assumed.iter().map(|assumed| format!("  left out in the job file: {assumed}")));
     lines.extend(forecast.beyond.iter().map(|beyond| format!("  beyond what was measured: {beyond}")));
     lines.iter().map(|line| format!("{line}\n")).collect()
 }

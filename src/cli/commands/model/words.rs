@@ -40,7 +40,7 @@ pub(super) fn trained_on(head: &Head) -> String {
             parts.push(format!("{number} {what}"));
         }
     };
-    add(counts.cut_off, "of them cut off, so that the epoch is longer than what was seen");
+    add(counts.cut_off, "cut off, so that the time is longer than what was seen");
     add(counts.whole_runs, "that tell no epochs and count as a whole");
     add(counts.doubtful, "in doubt (others on the node, throttled, resumed, holes), which weigh less");
     text.push_str(&format!("  {}\n", parts.join("; ")));
