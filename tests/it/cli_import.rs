@@ -334,11 +334,14 @@ fn a_wrong_line_has_its_place_and_nothing_of_its_file_is_taken_in() {
     let (first, second) = (good[0].to_string(), good[1].to_string());
     let newer = first.replace("\"format\":1", "\"format\":2");
     let cases = [
-        (second.replace("3.5", "-3.5"), "-3.5 is negative"),
+        (second.replace("3.5", "-3.5"), "`cpu_user_seconds`: -3.5 is negative"),
         (second.replace("3.5", "NaN"), "expected value"),
         (second[..second.len() / 2].to_owned(), "the line ends in the middle of a row"),
         (newer, "the row has format 2, and this dlrun knows format 1"),
-        (first.replace("\"ada\"", "\"\\u001b]0;x\\u0007\""), "a name has no control characters"),
+        (
+            first.replace("\"ada\"", "\"\\u001b]0;x\\u0007\""),
+            "`user`: \"\\u{1b}]0;x\\u{7}\" has control characters, and a name has none",
+        ),
         (first.replace(RUN, "../../../tmp/x"), "is not a run id"),
         ("x".repeat(3 << 20), "the line is longer than 1048576 bytes"),
         ("{}".to_owned(), "missing field `kind`"),
@@ -401,6 +404,14 @@ fn of_several_files_a_wrong_one_hides_no_other() {
     let _ = env.dlrun(["import", "none.jsonl"]).run().code(66).warns("cannot read `none.jsonl`");
     let _ = env.dlrun(["import"]).arg(env.jobs()).run().code(66).warns("is a directory");
     let _ = env.dlrun(["import"]).run().code(64);
+    // No database, and no records, are made for files that are not there.
+    let nothing = TestEnv::new();
+    let database = nothing.root().join("x.db");
+    let missing = || nothing.dlrun(["import", "--json", "--store"]).arg(&database).arg("no.jsonl");
+    let _ = missing().run().code(66).error();
+    assert_eq!(missing().arg("nor.jsonl").run().code(66).result()["store"], Value::Null);
+    let _ = nothing.dlrun(["import", "no.jsonl"]).run().code(66);
+    assert!(!database.exists() && !nothing.state().exists());
     let empty = env.write("empty.jsonl", "");
     let _ = env.dlrun(["import"]).arg(&empty).run().code(0).says("0 lines");
 }

@@ -27,12 +27,23 @@ enum Target<'a> {
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Import) -> Result<u8, Error> {
-    let mut target = Target::open(session, args)?;
+    let mut target: Option<Target<'_>> = None;
     let mut files: Vec<Value> = Vec::new();
     let (mut text, mut worst) = (String::new(), 0);
     for file in &args.files {
         let shown = if is_stdin(file) { "standard input".to_owned() } else { file.display().to_string() };
-        match take_file(session, args, &mut target, file, &shown) {
+        let taken = match input(file) {
+            Ok(from) => {
+                // Only now, so that no empty database is made for files that are not there.
+                let target = match &mut target {
+                    Some(target) => target,
+                    none => none.insert(Target::open(session, args)?),
+                };
+                take_file(session, args, target, from, &shown)
+            }
+            Err(error) => Err(error),
+        };
+        match taken {
             Ok(counts) => {
                 counts.problems.iter().for_each(|problem| session.output.warning(&problem.text(&shown)));
                 if counts.wrong > 0 {
@@ -53,7 +64,8 @@ pub(crate) fn run(session: &Session, args: &Import) -> Result<u8, Error> {
     if args.dry_run {
         text.push_str("nothing was changed\n");
     }
-    let value = json!({ "store": target.path().to_string_lossy(), "dry_run": args.dry_run, "files": files });
+    let store = target.map(|target| target.path().to_string_lossy().into_owned());
+    let value = json!({ "store": store, "dry_run": args.dry_run, "files": files });
     session.output.result("import", &value, &crate::diagnostic::printable(&text))?;
     Ok(worst)
 }
@@ -130,14 +142,9 @@ fn take_file(
     session: &Session,
     args: &Import,
     target: &mut Target<'_>,
-    file: &Path,
+    from: impl BufRead,
     shown: &str,
 ) -> Result<Counts, Error> {
-    let from: Box<dyn BufRead> = if is_stdin(file) {
-        Box::new(stdin().lock())
-    } else {
-        Box::new(BufReader::with_capacity(1 << 16, opened(file)?))
-    };
     let mut display = Display::timed(session.output);
     let is_database = matches!(target, Target::Database(_));
     match take(from, args, target, (&mut display, shown)) {
@@ -188,6 +195,13 @@ fn take(
         let _ = state.forget_import(&id);
     }
     done
+}
+
+fn input(file: &Path) -> Result<Box<dyn BufRead>, Error> {
+    if is_stdin(file) {
+        return Ok(Box::new(stdin().lock()));
+    }
+    Ok(Box::new(BufReader::with_capacity(1 << 16, opened(file)?)))
 }
 
 fn opened(file: &Path) -> Result<std::fs::File, Error> {

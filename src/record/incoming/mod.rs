@@ -1,7 +1,9 @@
 //! Rows of JSON Lines read back as records: what `dlrun export` wrote, here or elsewhere. What is read is checked: nobody
 //! knows who wrote a file.
 
+mod place;
 mod rows;
+mod values;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -112,7 +114,7 @@ impl Incoming {
             let hint = "`dlrun export --format jsonl` writes such rows";
             return Err(fault(1, "a row is a JSON object".to_owned(), Some(hint)));
         }
-        let head: Head = parse(text)?;
+        let head: Head = parse(text, None)?;
         if head.format != Table::FORMAT {
             let known = Table::FORMAT;
             let message = format!("the row has format {}, and this dlrun knows format {known}", head.format);
@@ -126,14 +128,14 @@ impl Incoming {
             return Err(fault(place_of(text, "kind"), message, None));
         };
         match table {
-            Table::Runs => parse::<RunRow>(text).map(Self::from),
-            Table::Usage => parse::<UsageRow>(text).map(Self::from),
-            Table::Timings => parse::<EpochRow>(text).map(Self::from),
-            Table::Gpus => parse::<GpuRow>(text).map(Self::from),
-            Table::Events => parse::<EventRow>(text).map(Self::from),
-            Table::Samples => parse::<SampleRow>(text).map(Self::from),
-            Table::GpuSamples => parse::<GpuSampleRow>(text).map(Self::from),
-            Table::ProcessSamples => parse::<ProcessSampleRow>(text).map(Self::from),
+            Table::Runs => parse::<RunRow>(text, Some(table)).map(Self::from),
+            Table::Usage => parse::<UsageRow>(text, Some(table)).map(Self::from),
+            Table::Timings => parse::<EpochRow>(text, Some(table)).map(Self::from),
+            Table::Gpus => parse::<GpuRow>(text, Some(table)).map(Self::from),
+            Table::Events => parse::<EventRow>(text, Some(table)).map(Self::from),
+            Table::Samples => parse::<SampleRow>(text, Some(table)).map(Self::from),
+            Table::GpuSamples => parse::<GpuSampleRow>(text, Some(table)).map(Self::from),
+            Table::ProcessSamples => parse::<ProcessSampleRow>(text, Some(table)).map(Self::from),
         }
     }
 
@@ -167,7 +169,8 @@ fn fault(column: usize, message: String, hint: Option<&str>) -> LineFault {
     LineFault { column, message, hint: hint.map(str::to_owned) }
 }
 
-fn parse<T: DeserializeOwned>(text: &str) -> Result<T, LineFault> {
+/// Reads a row, or what is told of all rows alike.
+fn parse<T: DeserializeOwned>(text: &str, table: Option<Table>) -> Result<T, LineFault> {
     serde_json::from_str(text).map_err(|error| {
         if error.is_eof() {
             let hint = "the file was cut off, or is still being written";
@@ -176,7 +179,16 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, LineFault> {
         let message = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         let message = message.strip_suffix(&place).unwrap_or(&message);
-        fault(error.column().max(1), shortened(message), None)
+        let column = error.column().max(1);
+        let key = if table.is_some_and(Table::is_of_samples) {
+            table.and_then(|table| place::unlike(table, text)).or_else(|| place::key_at(text, column))
+        } else if message.starts_with("missing field") {
+            place::key_at(text, column)
+        } else {
+            place::key_of_value(text, column)
+        };
+        let named = key.map_or_else(String::new, |key| format!("`{key}`: "));
+        fault(column, named + &shortened(message), None)
     })
 }
 

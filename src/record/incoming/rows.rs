@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
+use super::values::{
+    amount, amount_or_none, change, key, name, name_or_none, rate_or_none, text, text_or_none,
+};
 use super::{Incoming, IncomingRun, IncomingUsage, Row, RowVersion};
 use crate::job::{
     ArraySpec, Framework, JobId, JobState, Provenance, RunId, SchedulerKind, StorageClass, Workload,
@@ -16,75 +18,6 @@ use crate::record::{
     NodeFigures, NodeRecord, NodeState, ProcessReading, Progress, RunImage, RunRecord, Sample, Scope, Status,
     StepMark, StepTimes, Throughput, TimeSource, Usage, WatcherCost,
 };
-
-/// The longest name, in bytes.
-const MAX_NAME: usize = 4096;
-
-/// A name: it is shown in tables and compared, so it has neither line breaks nor what drives a terminal.
-fn name<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
-    let text = String::deserialize(source)?;
-    if text.chars().any(char::is_control) {
-        return Err(D::Error::custom("a name has no control characters"));
-    }
-    if text.len() > MAX_NAME {
-        return Err(D::Error::custom(format!("a name has {MAX_NAME} bytes at most")));
-    }
-    Ok(text)
-}
-
-/// A name that is part of a key.
-fn key<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
-    let text = name(source)?;
-    if text.is_empty() { Err(D::Error::custom("the name is empty")) } else { Ok(text) }
-}
-
-fn name_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
-    #[derive(Deserialize)]
-    struct Name(#[serde(deserialize_with = "name")] String);
-    Ok(Option::<Name>::deserialize(source)?.map(|name| name.0))
-}
-
-/// Text that others said. A database would end it at a NUL.
-fn text<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
-    let text = String::deserialize(source)?;
-    if text.contains('\0') { Err(D::Error::custom("text has no NUL")) } else { Ok(text) }
-}
-
-fn text_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
-    #[derive(Deserialize)]
-    struct Text(#[serde(deserialize_with = "text")] String);
-    Ok(Option::<Text>::deserialize(source)?.map(|text| text.0))
-}
-
-/// A duration, a rate or an amount.
-fn amount<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
-    let value = f64::deserialize(source)?;
-    if value < 0.0 { Err(D::Error::custom(format!("{value:?} is negative"))) } else { Ok(value) }
-}
-
-fn amount_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Option<f64>, D::Error> {
-    #[derive(Deserialize)]
-    struct Amount(#[serde(deserialize_with = "amount")] f64);
-    Ok(Option::<Amount>::deserialize(source)?.map(|amount| amount.0))
-}
-
-/// What a machine was measured to do: models divide by it.
-fn rate_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Option<f64>, D::Error> {
-    let value = Option::<f64>::deserialize(source)?;
-    match value.filter(|value| *value <= 0.0) {
-        Some(value) => Err(D::Error::custom(format!("{value:?} is not above zero"))),
-        None => Ok(value),
-    }
-}
-
-/// A database holds no larger number, and the same row must be the same version again.
-fn change<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
-    let seq = u64::deserialize(source)?;
-    if seq > i64::MAX.unsigned_abs() {
-        return Err(D::Error::custom(format!("{seq} is no number of a change: they end at {}", i64::MAX)));
-    }
-    Ok(seq)
-}
 
 fn exit_of(code: Option<i32>, signal: Option<i32>) -> Option<ExitStatus> {
     code.map(ExitStatus::Code).or(signal.map(ExitStatus::Signal))

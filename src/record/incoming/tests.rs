@@ -106,6 +106,7 @@ fn complains(table: Table, change: (&str, Value), part: &str) -> LineFault {
     row.insert(change.0.to_owned(), change.1);
     let fault = read(&row).expect_err("it is wrong");
     assert!(fault.message.contains(part), "{fault:?}");
+    assert!(fault.message.contains(change.0) || ["kind", "format"].contains(&change.0), "{fault:?}");
     fault
 }
 
@@ -122,6 +123,18 @@ fn what_no_run_can_have_is_refused() {
     complains(Table::Runs, ("name", json!("x".repeat(5000))), "4096 bytes");
     complains(Table::Runs, ("workdir", json!("/a\u{0}b")), "NUL");
     complains(Table::Runs, ("run_id", json!("../../../../etc")), "is not a run id");
+    complains(Table::Samples, ("cpu_user_us", json!(-1)), "`cpu_user_us`: invalid value: integer `-1`");
+    complains(Table::GpuSamples, ("power_milliwatts", json!("much")), "`power_milliwatts`: invalid type");
+    let forecast = |low: Value| json!({ "epoch_seconds": { "high": 4.0, "low": low, "mean": 3.0 } });
+    let faulty = forecast(json!("few"));
+    complains(
+        Table::Runs,
+        ("forecast", faulty),
+        "`forecast.epoch_seconds.low`: invalid type: string \"few\"",
+    );
+    let lacking = forecast(json!(2.0));
+    complains(Table::Runs, ("forecast", lacking), "`forecast.epoch_seconds`: missing field `median`");
+    complains(Table::Runs, ("workdir", json!(["/a"])), "`workdir`: invalid type: sequence");
     complains(Table::Runs, ("kind", json!("runs")), "`runs` is no kind of row");
     let newer = complains(Table::Runs, ("format", json!(2)), "has format 2, and this dlrun knows format 1");
     assert!(newer.hint.is_some_and(|hint| hint.contains("newer")));
