@@ -226,6 +226,13 @@ impl Design {
 }
 
 impl Design {
+    /// Values that were seen to their end, but for the first of each cell.
+    pub(super) fn repeats(&self) -> usize {
+        let seen =
+            |cell: &Cell| self.targets[cell.targets.clone()].iter().filter(|target| !target.censored).count();
+        self.cells.iter().map(|cell| seen(cell).saturating_sub(1)).sum()
+    }
+
     /// A part of the cells, the same for the same cells; `None`: there are no more than so many.
     ///
     /// Workloads are taken whole, so that what is their own shows, but for very large ones.

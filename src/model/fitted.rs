@@ -60,7 +60,7 @@ struct Places {
     explanation: (usize, usize),
 }
 
-/// The first line of the file.
+/// The first line of the file, but for its last key.
 #[derive(Serialize, Deserialize)]
 struct FirstLine {
     #[serde(flatten)]
@@ -68,6 +68,9 @@ struct FirstLine {
     /// Checksum of the rest, CRC-32.
     rest_crc32: u32,
 }
+
+/// The last key of the first line: the CRC-32 of what stands before it. The first files had none.
+const LINE_SUM: &str = ",\"line_crc32\":";
 
 impl Model {
     /// Learns from runs. Their order does not matter.
@@ -101,6 +104,7 @@ impl Model {
                     gathered.counts.configurations,
                     gathered.counts.published,
                 ] = told.counts;
+                gathered.counts.repeats = Some(told.repeats);
                 explanation = told.explanation;
             }
             tables.outlines.push(its.outline);
@@ -147,6 +151,10 @@ impl Model {
     pub fn to_bytes(&self) -> Vec<u8> {
         let line = FirstLine { head: self.head.clone(), rest_crc32: crc32fast::hash(&self.body) };
         let mut bytes = json(&line);
+        // The brace comes after the checksum.
+        bytes.pop();
+        let sum = line_sum(&bytes);
+        bytes.extend_from_slice(sum.as_bytes());
         bytes.push(b'\n');
         bytes.extend_from_slice(&self.body);
         bytes
@@ -242,6 +250,8 @@ struct Told {
     explanation: Explanation,
     /// Coefficients, workloads, configurations, published effects.
     counts: [u64; 4],
+    /// See [`super::Counts::repeats`].
+    repeats: u64,
 }
 
 /// Learns the responses: the first, which is about as much work as all others, beside those. Two at a time, since each takes memory
@@ -284,6 +294,7 @@ fn learned(
         explanation: super::learned::explain(&state, gathered),
         counts: [design.layout.keys.len(), design.spans.len(), design.cells.len(), design.pseudo.len()]
             .map(count),
+        repeats: count(design.repeats()),
     });
     let mut writer = Writer::default();
     part::write(&state, &mut writer).ok_or_else(unsolvable)?;
@@ -357,6 +368,10 @@ fn split(bytes: &[u8]) -> Result<(FirstLine, &[u8]), Unreadable> {
     const LONGEST: usize = 1 << 20;
     let end = bytes.iter().take(LONGEST).position(|byte| *byte == b'\n').ok_or(Unreadable::NoModel)?;
     let (line, rest) = bytes.split_at(end);
+    let sum_at = line.windows(LINE_SUM.len()).rposition(|part| part == LINE_SUM.as_bytes());
+    if sum_at.is_some_and(|at| line[at..] != *line_sum(&line[..at]).as_bytes()) {
+        return Err(Unreadable::Damaged("the checksum of its first line is another one"));
+    }
     let value: serde_json::Value = serde_json::from_slice(line).map_err(|_| Unreadable::NoModel)?;
     let format = value.get("dlrun_model").and_then(serde_json::Value::as_u64).ok_or(Unreadable::NoModel)?;
     if format > u64::from(MODEL_FORMAT) {
@@ -364,6 +379,11 @@ fn split(bytes: &[u8]) -> Result<(FirstLine, &[u8]), Unreadable> {
     }
     let line = serde_json::from_value(value).map_err(|_| Unreadable::Damaged("its first line is no head"))?;
     Ok((line, &rest[1..]))
+}
+
+/// The end of a first line that begins so.
+fn line_sum(line: &[u8]) -> String {
+    format!("{LINE_SUM}{}}}", crc32fast::hash(line))
 }
 
 /// The next block, and where it lies.

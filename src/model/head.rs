@@ -28,7 +28,8 @@ pub struct Head {
     /// How much it rests on.
     pub counts: Counts,
     /// By how much repeats of one configuration differ: the standard deviation of the natural logarithm of an epoch's time, over
-    /// all runs. `None` where no epochs were timed.
+    /// all runs. Where [`Counts::repeats`] is 0 nothing was measured of it, and it is what is believed before. `None` where no
+    /// epochs were timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise_sd: Option<f64>,
     /// By how much a configuration that was never measured differs from what its parts make expect, likewise.
@@ -58,6 +59,10 @@ pub struct Counts {
     pub workloads: u64,
     /// Configurations: workload, software, hardware and sizes.
     pub configurations: u64,
+    /// Timed runs of a configuration beyond its first: what is known of the noise was measured on them. `None`: a dlrun fitted it
+    /// that did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<u64>,
     /// Coefficients that all workloads share.
     pub coefficients: u64,
     /// Rare versions, images and the like that got no coefficient of their own, because there are too many.

@@ -158,9 +158,16 @@ fn few_runs_give_a_model_and_none_a_refusal() {
     assert!(text.contains("1 run of 1 workload") && text.contains("nobody can tell"), "{text}");
     let text = env.dlrun(["model", "show"]).run().code(0).text();
     assert!(text.contains("it has seen only one"), "{text}");
+    assert!(text.contains("are believed to differ by") && text.contains("none was measured twice"), "{text}");
     // All of one image and batch size.
     let alike = database(&env.jobs().join("alike.db"), (1..=12).map(|number| trained(number, true, 64)));
     let _ = fit(&env, &alike);
+    let text = env.dlrun(["model", "show"]).run().code(0).text();
+    assert!(
+        text.contains("measured on 11 repeats")
+            && !text.contains("repeats of one configuration are believed"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -202,6 +209,14 @@ fn a_refit_that_is_worse_does_not_replace() {
     assert_eq!((refit["in_use"].as_bool(), current(&env)), (Some(false), name.clone()));
     let text = env.dlrun(["model", "fit", "--store"]).arg(&mixed).run().code(0).text();
     assert!(text.contains("stays in use") && text.contains("--force"), "{text}");
+    let compared = &refit["compared"];
+    let told: Vec<String> = ["refit", "current"]
+        .map(|which| format!("{:.2}", compared[which]["log_score"].as_f64().expect("a number")))
+        .into();
+    let line = text.lines().find(|line| line.starts_with("the log score decides")).expect("a line");
+    assert!(line.contains(&format!(": {}, before {}; lower by", told[0], told[1])), "{line}");
+    assert!(line.ends_with("more than chance explains, so this one is worse"), "{line}");
+    assert!(text.contains(" by this one, within ") && text.contains(" by the model before"), "{text}");
     let forced =
         env.dlrun(["model", "fit", "--force", "--json", "--store"]).arg(&mixed).run().code(0).result();
     assert_eq!(forced["in_use"], true);
@@ -250,8 +265,13 @@ fn files_that_are_no_models_are_refused_by_name() {
     let bytes = fs::read(&file).expect("read");
     fs::write(&file, &bytes[..bytes.len() / 2]).expect("ours");
     let _ = show(&file).code(65).warns("damaged");
-    let text = String::from_utf8_lossy(&bytes).replacen("\"dlrun_model\":1", "\"dlrun_model\":9", 1);
-    fs::write(&file, text).expect("ours");
+    let head = bytes.split(|byte| *byte == b'\n').next().expect("a first line");
+    let head = String::from_utf8(head.to_vec()).expect("JSON");
+    fs::write(&file, head.replacen("\"runs\":4", "\"runs\":9", 1) + "\n").expect("ours");
+    let _ = show(&file).code(65).warns("the checksum of its first line is another one");
+    // What a newer one writes may have no such checksum.
+    let (head, _) = head.split_once(",\"line_crc32\"").expect("a checksum");
+    fs::write(&file, head.replacen("\"dlrun_model\":1", "\"dlrun_model\":9", 1) + "}\n").expect("ours");
     let _ = show(&file).code(78).warns("format 9");
     fs::write(&file, "").expect("ours");
     let _ = show(&file).code(65);

@@ -385,7 +385,23 @@ fn a_model_file_is_read_whole_or_refused() {
     let mut damaged = bytes.clone();
     *damaged.last_mut().expect("it is not empty") ^= 1;
     assert!(matches!(Model::from_bytes(&damaged), Err(Unreadable::Damaged(_))));
-    let newer = String::from_utf8_lossy(&bytes).replacen("\"dlrun_model\":1", "\"dlrun_model\":9", 1);
+    let end = bytes.iter().position(|byte| *byte == b'\n').expect("a first line");
+    let line = std::str::from_utf8(&bytes[..end]).expect("JSON");
+    let (said, sum) = line.split_once(",\"line_crc32\":").expect("a checksum");
+    let mut refused = 0;
+    for (at, bit) in (0..end).flat_map(|at| [(at, 1_u8), (at, 32)]) {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= bit;
+        match Model::from_bytes(&flipped) {
+            Ok(read) => assert_eq!(read.head(), model.head(), "{at}"),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused >= 2 * (said.len() + sum.len()), "only the name of the checksum may be another");
+    // The first models had none.
+    let older = [said.as_bytes(), b"}", &bytes[end..]].concat();
+    assert_eq!(Model::from_bytes(&older).expect("an old one").head(), model.head());
+    let newer = String::from_utf8_lossy(&older).replacen("\"dlrun_model\":1", "\"dlrun_model\":9", 1);
     let refusal = Model::from_bytes(newer.as_bytes()).expect_err("a newer one");
     assert_eq!(refusal.to_string(), "it has format 9; this dlrun reads formats up to 1");
     assert_eq!(Model::from_bytes(b"SQLite format 3\0").err(), Some(Unreadable::NoModel));

@@ -18,7 +18,8 @@ pub struct Challenge {
     pub current: Errors,
     /// The refit.
     pub refit: Errors,
-    /// By how much the refit's logarithmic score is better, in the mean; below 0 it is worse.
+    /// By how much the refit's logarithmic score is better, in the mean; below 0 it is worse. It alone decides: the median error
+    /// says nothing of how honest the intervals are.
     pub gain: f64,
     /// Standard error of that.
     pub gain_standard_error: f64,
@@ -69,6 +70,9 @@ pub fn challenge(
         .map(|((refit, came), (current, _))| log_score(refit, *came) - log_score(current, *came))
         .filter(|gain| gain.is_finite())
         .collect();
+    if (gains.len() as u64) < FEWEST {
+        return None;
+    }
     let count = gains.len() as f64;
     let gain = gains.iter().sum::<f64>() / count;
     let scatter = gains.iter().map(|one| (one - gain).powi(2)).sum::<f64>() / (count - 1.0);

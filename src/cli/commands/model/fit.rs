@@ -162,13 +162,7 @@ impl Told<'_> {
         let mut text = words::trained_on(self.model.head());
         text.push_str(&words::evaluation(self.model.head()));
         if let Some(compared) = &self.compared {
-            let (new, old) = (&compared.refit, &compared.current);
-            text.push_str(&format!(
-                "of {} newer runs that neither had seen it is off by {} (half of them by less), the model before by {}\n",
-                new.runs,
-                words::off(new.median_error_ln),
-                words::off(old.median_error_ln)
-            ));
+            text.push_str(&words::compared(compared, self.in_use));
         }
         let path = self.written.path.display();
         let name = &self.model.head().name;
@@ -176,7 +170,7 @@ impl Told<'_> {
             (Some(site), ..) => format!("published as {}: all users' plans go by it\n", site.display()),
             (None, true, _) => format!("`plan` and `submit` go by it from now on: {path}\n"),
             (None, false, Some(before)) => format!(
-                "it is worse, so {} stays in use; this one is kept as {path}\n\
+                "{} stays in use; this one is kept as {path}\n\
                  `dlrun model show {name}` tells of it, `dlrun model fit --force` takes it into use\n",
                 before.head().name
             ),

@@ -39,21 +39,33 @@ pub(crate) fn run(session: &Session, args: &ModelShow) -> Result<u8, Error> {
 fn about(head: &Head, path: &str) -> String {
     let made = head.made_at_ms.map_or_else(String::new, |at_ms| format!("fitted {} ", local_time(at_ms)));
     let mut text = format!("  {made}by dlrun {}; data {}; {path}\n", head.made_by, head.data_hash);
-    if let Some(sd) = head.noise_sd {
-        text.push_str(&format!(
-            "\nnoise: repeats of one configuration differ by {} (standard deviation)",
-            words::off(sd)
-        ));
-        if let Some(sd) = head.interaction_sd {
-            text.push_str(&format!("; one that was never measured by {} more", words::off(sd)));
-        }
-        text.push('\n');
-    }
+    text.push_str(&noise(head));
     if head.evaluation.is_some() {
         text.push_str("\nhow good it is, by runs that were held back:\n");
         text.push_str(&words::evaluation(head));
     }
     text
+}
+
+/// How much times scatter: measured, or what is believed before there are repeats.
+fn noise(head: &Head) -> String {
+    let Some(sd) = head.noise_sd else { return String::new() };
+    let by = words::off(sd);
+    let mut text = match head.counts.repeats {
+        Some(0) => format!(
+            "\nnoise: repeats of one configuration are believed to differ by {by} (standard deviation), since none was measured twice"
+        ),
+        Some(repeats) => format!(
+            "\nnoise: repeats of one configuration differ by {by} (standard deviation), measured on {}",
+            count(repeats, "repeat")
+        ),
+        None => format!("\nnoise: repeats of one configuration differ by {by} (standard deviation)"),
+    };
+    if let Some(sd) = head.interaction_sd {
+        let verb = if head.counts.configurations < 2 { "is believed to differ" } else { "differs" };
+        text.push_str(&format!("; one that was never measured {verb} by {} more", words::off(sd)));
+    }
+    text + "\n"
 }
 
 /// Effects as ratios of times, kind by kind; what was published stands beside what was measured.

@@ -3,7 +3,9 @@
 use crate::cli::foretold::count;
 use crate::cli::table::{rendered, table};
 use crate::cli::when::local_time;
-use crate::model::{Errors, Evaluation, Head, HoldOut, Live, Predictor, RatioInterval, Regret, Score, View};
+use crate::model::{
+    Challenge, Errors, Evaluation, Head, HoldOut, Live, Predictor, RatioInterval, Regret, Score, View,
+};
 
 /// An error of a logarithm as people read it: `4 %`, `2.1 times`.
 pub(super) fn off(error_ln: f64) -> String {
@@ -94,6 +96,30 @@ fn predictor(by: Predictor) -> &'static str {
         Predictor::ImageMean => "mean of the software",
         Predictor::LeastSquares => "least squares",
     }
+}
+
+/// What decided between a refit and the model before, with both figures of each.
+pub(super) fn compared(compared: &Challenge, in_use: bool) -> String {
+    let (new, old) = (&compared.refit, &compared.current);
+    let (gain, chance) = (compared.gain, 2.0 * compared.gain_standard_error);
+    let way = if gain < 0.0 { "lower" } else { "higher" };
+    let verdict = match (compared.refit_is_worse, in_use) {
+        (true, false) => "more than chance explains, so this one is worse",
+        (true, true) => "more than chance explains, so this one is worse, and taken since --force says so",
+        (false, _) if gain < 0.0 => "which may be chance, so this one is taken",
+        (false, _) => "so this one is taken",
+    };
+    format!(
+        "of {} newer runs that neither had seen, half are within {} by this one, within {} by the model before\n\
+         the log score decides, which counts honest intervals too: {:.2}, before {:.2}; {way} by {:.2} (two standard errors: \
+         {chance:.2}), {verdict}\n",
+        new.runs,
+        off(new.median_error_ln),
+        off(old.median_error_ln),
+        new.log_score,
+        old.log_score,
+        gain.abs(),
+    )
 }
 
 /// A table for each question.
