@@ -1,8 +1,10 @@
 //! Runs that have no directory here: what was imported of them is in the database alone.
 
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use super::accounts;
 use super::elements;
 use super::error::{Error, Kind};
 use super::session::Session;
@@ -24,13 +26,18 @@ pub(crate) fn open_store(path: &Path) -> Result<Store, Error> {
 /// A database that is only read is told of in other words than one's own index.
 pub(crate) fn of_reading(error: StoreError) -> Error {
     let (kind, hint) = match &error {
-        StoreError::Unreadable { source, .. } => match source.kind() {
+        StoreError::Unreadable { path, source } => match source.kind() {
             ErrorKind::NotFound => (
                 Kind::Missing,
                 "`--store` names the file of a database; `dlrun import --store DB FILE` makes one",
             ),
             ErrorKind::PermissionDenied => {
-                (Kind::NotPermitted, "a node's database is for the members of its group, `dlrun`")
+                let hint = who_may_read(path);
+                let denied = Error::new(Kind::NotPermitted, error);
+                return match hint {
+                    Some(hint) => denied.hinted(hint),
+                    None => denied,
+                };
             }
             _ => (Kind::TryAgain, "the disk of the database gives no answer"),
         },
@@ -50,6 +57,19 @@ pub(crate) fn of_reading(error: StoreError) -> Error {
         _ => return error.into(),
     };
     Error::new(kind, error).hinted(hint)
+}
+
+/// Who may read what the caller may not: the group or the owner of the file, or of the directory that is closed. `None`: nobody can
+/// tell.
+fn who_may_read(path: &Path) -> Option<String> {
+    let path = std::path::absolute(path).ok()?;
+    let (place, about) = path.ancestors().find_map(|place| Some((place, place.metadata().ok()?)))?;
+    let (shown, bit) = (place.display(), if about.is_dir() { 0o010 } else { 0o040 });
+    Some(if about.mode() & bit == 0 {
+        format!("`{shown}` is for its owner alone, {}", accounts::user(about.uid()))
+    } else {
+        format!("`{shown}` is for the members of {}", accounts::group(about.gid()))
+    })
 }
 
 /// Tells what is known of a run by the database.

@@ -1,5 +1,6 @@
 //! What every verb starts from: settings, names of host and user, the state directory, its index, the schedulers.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -40,6 +41,8 @@ pub(crate) struct Session {
     pub(crate) asked_model: Option<PathBuf>,
     /// The hardware that the command line names.
     pub(crate) asked_hardware: Option<String>,
+    /// Whether it was said that the site's performance model may be somebody else's.
+    pub(crate) told_of_model: Cell<bool>,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -79,7 +82,16 @@ impl Session {
         let dir = |dir: Option<&Path>| dir.map(Path::to_owned);
         let qsubs =
             Qsubs::new(dir(settings.torque_bin_dir()), dir(settings.openpbs_bin_dir()), QSUB_PATIENCE);
-        Ok(Self { output, settings, host: hostname(), slurm, qsubs, asked_model: None, asked_hardware: None })
+        Ok(Self {
+            output,
+            settings,
+            host: hostname(),
+            slurm,
+            qsubs,
+            asked_model: None,
+            asked_hardware: None,
+            told_of_model: Cell::new(false),
+        })
     }
 
     /// The state directory, made where it is missing.

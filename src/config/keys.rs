@@ -81,7 +81,7 @@ const fn key(name: &'static str, kind: Kind, default: Option<&'static str>, abou
 const SOCKET: &str = "/run/dlrun/dlrund.sock";
 
 /// All settings of dlrun, in the order of the documentation.
-pub const KEYS: [Key; 30] = [
+pub const KEYS: [Key; 31] = [
     key("state_dir", Kind::Path, None, "records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)"),
     key("scheduler.kind", Kind::Word(&SchedulerKind::WORDS), Some("auto"), "who takes jobs that do not say"),
     key(
@@ -158,6 +158,12 @@ pub const KEYS: [Key; 30] = [
         Kind::Path,
         Some("/var/lib/dlrun-model/model"),
         "the site's performance model: used by who has none of their own, written by `model fit --publish`",
+    ),
+    key(
+        "model.owner",
+        Kind::Text,
+        Some("dlrun-model"),
+        "the user, by name or id, who may write the site's performance model beside root",
     ),
     key(
         "model.use",

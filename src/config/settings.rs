@@ -231,6 +231,12 @@ impl Settings {
         site.map_or_else(|| PathBuf::from("/var/lib/dlrun-model/model"), Path::to_owned)
     }
 
+    /// The user, by name or id, who may write the site's performance model beside root.
+    #[must_use]
+    pub fn model_owner(&self) -> &str {
+        self.values.text("model.owner").unwrap_or("dlrun-model")
+    }
+
     /// Whether plans go by a performance model.
     #[must_use]
     pub fn uses_model(&self) -> bool {

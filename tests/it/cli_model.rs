@@ -1,7 +1,7 @@
 //! `dlrun model`: fit, show, evaluate, and what is refused.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use dlrun::job::{Framework, JobState, Provenance, Workload};
@@ -12,8 +12,8 @@ use dlrun::store::Store;
 use serde_json::Value;
 
 use crate::records::{mark, node, run, run_id};
-use crate::support::TestEnv;
 use crate::support::trained::Trained;
+use crate::support::{TestEnv, skip};
 
 /// When the first of the runs was handed over.
 const BEGIN_MS: u64 = 1_763_650_000_000;
@@ -249,6 +249,159 @@ fn a_published_model_is_for_all_and_goes_where_it_is_safe() {
     env.set("XDG_STATE_HOME", env.root().join("elsewhere"));
     let shown = env.dlrun(["model", "show", "--json"]).run().code(0).result();
     assert_eq!(shown["path"].as_str(), site.join("model").to_str());
+}
+
+/// Users who need no account.
+const ALICE: u32 = 64_001;
+const MALLORY: u32 = 64_002;
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+}
+
+#[test]
+fn root_publishes_only_where_nobody_else_can_exchange_it() {
+    if !nix::unistd::geteuid().is_root() {
+        return skip("only root can give directories to others");
+    }
+    let mut env = TestEnv::new();
+    let store = both(&env, "site.db", 1..=8);
+    let upper = env.root().join("upper");
+    let site = upper.join("site");
+    fs::create_dir_all(&site).expect("ours");
+    [&upper, &site].into_iter().for_each(|dir| mode(dir, 0o755));
+    env.set("DLRUN_MODEL__PATH", site.join("model"));
+    // Whoever may write a site's model is no reason for root to write into a place of theirs.
+    env.set("DLRUN_MODEL__OWNER", ALICE.to_string());
+    let publish = || env.dlrun(["model", "fit", "--publish", "--json", "--store"]).arg(&store).run();
+    let refused = |part: &str, hint: &str| {
+        let error = publish().code(77).error();
+        let text = error["message"].as_str().expect("text");
+        assert!(text.contains("root does not publish") && text.contains(part), "{text}");
+        let hints = error["hints"].to_string();
+        assert!(hints.contains(hint) && hints.contains("`model.path`"), "{hints}");
+        assert_eq!(fs::read_dir(&site).expect("there").count(), 0, "nothing was written");
+        assert!(!env.state().join("models/current").exists(), "nothing is in use that was not published");
+    };
+    for dir in [&site, &upper] {
+        chown(dir, Some(ALICE), None).expect("root may");
+        refused(&format!("`{}` belongs to user id {ALICE}", dir.display()), "publish as that user");
+        chown(dir, Some(0), Some(ALICE)).expect("root may");
+        mode(dir, 0o775);
+        refused(&format!("members of group id {ALICE} may write to `{}`", dir.display()), "chmod go-w");
+        mode(dir, 0o757);
+        refused("everybody may write", "chmod go-w");
+        mode(dir, 0o755);
+        chown(dir, Some(0), Some(0)).expect("root may");
+    }
+    // A directory of root's that is reached by a link of somebody else's.
+    let theirs = env.root().join("theirs");
+    fs::create_dir(&theirs).expect("ours");
+    symlink(&site, theirs.join("link")).expect("ours");
+    chown(&theirs, Some(MALLORY), None).expect("root may");
+    env.set("DLRUN_MODEL__PATH", theirs.join("link/model"));
+    let _ = env
+        .dlrun(["model", "fit", "--publish", "--store"])
+        .arg(&store)
+        .run()
+        .code(77)
+        .warns(&format!("`{}` belongs to user id {MALLORY}", theirs.display()));
+    assert_eq!(fs::read_dir(&site).expect("there").count(), 0);
+    // What the sticky bit keeps others from is no danger.
+    env.set("DLRUN_MODEL__PATH", site.join("model"));
+    chown(&site, Some(0), Some(ALICE)).expect("root may");
+    mode(&site, 0o1775);
+    let done = env.dlrun(["model", "fit", "--publish", "--store"]).arg(&store).run().code(0);
+    let _ = done.says("published as").never_says("exchanged");
+}
+
+#[test]
+fn other_users_publish_where_their_group_may_write_and_are_told() {
+    if !nix::unistd::geteuid().is_root() {
+        return skip("only root can act as another user");
+    }
+    let mut env = TestEnv::of_user(ALICE);
+    let site = env.root().join("site");
+    fs::create_dir(&site).expect("ours");
+    chown(&site, Some(ALICE), Some(MALLORY)).expect("root may");
+    let store = both(&env, "site.db", 1..=8);
+    chown(&store, Some(ALICE), Some(ALICE)).expect("root may");
+    let publish = |env: &TestEnv| env.dlrun(["model", "fit", "--publish", "--store"]).arg(&store).run();
+    mode(&site, 0o755);
+    let _ = publish(&env).code(0).says("published as").never_says("exchanged");
+    mode(&site, 0o775);
+    let _ = publish(&env).code(0).says("published as").warns("can be exchanged by others");
+    mode(&site, 0o1777);
+    let _ = publish(&env).code(77).warns("everybody may write");
+    // A database that is not for them is told as such, with who may read it; so is a place that they may not write to.
+    chown(&store, Some(0), Some(MALLORY)).expect("root may");
+    mode(&store, 0o640);
+    let _ = publish(&env).code(77).warns(&format!("is for the members of group id {MALLORY}"));
+    mode(&store, 0o600);
+    let _ = publish(&env).code(77).warns("is for its owner alone, user").never_says("model.path");
+    mode(&store, 0o644);
+    env.open_to_others();
+    let closed = env.root().join("closed");
+    fs::create_dir(&closed).expect("ours");
+    mode(&closed, 0o755);
+    let to = closed.join("out.model");
+    let done = env.dlrun(["model", "fit", "--store"]).arg(&store).arg("--output").arg(&to).run().code(77);
+    let _ = done.warns("name another file after `--output`").never_says("model.path");
+    env.set("DLRUN_MODEL__PATH", closed.join("model"));
+    let _ = publish(&env).code(77).warns("the setting `model.path`");
+}
+
+#[test]
+fn a_sites_model_that_others_may_write_is_used_with_a_warning() {
+    let mut env = TestEnv::new();
+    let site = env.root().join("site");
+    fs::create_dir(&site).expect("ours");
+    mode(&site, 0o755);
+    let store = both(&env, "site.db", 1..=40);
+    let _ = env.dlrun(["model", "fit", "--publish", "--store"]).arg(&store).run().code(0);
+    env.set("XDG_STATE_HOME", env.root().join("elsewhere"));
+    let file = env.job(
+        "true",
+        "[framework]\nname = \"tensorflow\"\ncompiler = \"auto\"\n\
+         [workload]\nmodel = \"mnist-cnn\"\nsamples = 1024\nbatch_size = 64\nepochs = 4\n",
+    );
+    let verbs: [&[&str]; 4] =
+        [&["plan"], &["submit", "--wait"], &["model", "predict"], &["model", "show", "--json"]];
+    let told = |env: &TestEnv, part: Option<&str>| {
+        for verb in verbs {
+            let mut command = env.dlrun(verb);
+            if !verb.contains(&"show") {
+                command = command.args(["--scheduler", "local"]).arg(&file);
+            }
+            let done = command.run().code(0);
+            let times = done.stderr.matches("may be somebody else's").count();
+            assert_eq!(times, usize::from(part.is_some()), "{verb:?}: {}", done.stderr);
+            let _ = done.warns(part.unwrap_or_default());
+        }
+    };
+    told(&env, None);
+    let model = site.join("model");
+    mode(&model, 0o646);
+    told(&env, Some(&format!("everybody may write to `{}`; it is used all the same", model.display())));
+    mode(&model, 0o664);
+    told(&env, Some("members of group"));
+    mode(&model, 0o644);
+    mode(&site, 0o777);
+    told(&env, Some(&format!("everybody may write to `{}`", site.display())));
+    mode(&site, 0o755);
+    // One's own goes before it, and then nothing is said.
+    env.set("XDG_STATE_HOME", env.root().join("state"));
+    mode(&model, 0o646);
+    told(&env, None);
+    mode(&model, 0o644);
+    env.set("XDG_STATE_HOME", env.root().join("elsewhere"));
+    if !nix::unistd::geteuid().is_root() {
+        return skip("only root can give files to others");
+    }
+    chown(&model, Some(MALLORY), None).expect("root may");
+    told(&env, Some(&format!("`{}` belongs to user id {MALLORY}", model.display())));
+    env.set("DLRUN_MODEL__OWNER", MALLORY.to_string());
+    told(&env, None);
 }
 
 #[test]

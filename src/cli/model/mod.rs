@@ -1,5 +1,6 @@
 //! The performance model that plans go by: where it lies, and who wrote it.
 
+mod exposed;
 mod publish;
 mod shelf;
 
@@ -8,13 +9,17 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use nix::unistd::geteuid;
+
+use super::accounts::user_name;
 use super::error::{Error, Kind};
 use super::session::Session;
 use super::source::open;
 use crate::config::Owner;
 use crate::model::{Model, Unreadable};
 
-pub(crate) use publish::{place, publish};
+use exposed::{Exposed, Others, exposed};
+pub(crate) use publish::place;
 pub(crate) use shelf::{Shelf, is_name};
 
 /// No model of a site is as large; more is not read.
@@ -25,6 +30,14 @@ pub(crate) const MAX_MODEL_BYTES: usize = 64 << 20;
 pub(crate) struct Origin {
     pub(crate) owner: Owner,
     pub(crate) path: PathBuf,
+    /// By what others than the site may have written a site's model.
+    exposed: Option<Exposed>,
+}
+
+impl Origin {
+    fn user(path: PathBuf) -> Self {
+        Self { owner: Owner::User, path, exposed: None }
+    }
 }
 
 impl fmt::Display for Origin {
@@ -55,7 +68,7 @@ pub(crate) fn current(session: &Session) -> Option<(Model, Origin)> {
         }
     }
     match of_site(session) {
-        Ok(found) => found,
+        Ok(found) => found.inspect(|(_, origin)| tell_of_others(session, origin)),
         Err(error) => {
             session
                 .output
@@ -72,7 +85,7 @@ pub(crate) fn meant(session: &Session) -> Result<(Model, Origin), Error> {
     if named.as_os_str().as_bytes().contains(&b'/') || named.is_file() {
         let model = read_file(named)
             .map_err(|error| if error.kind == Kind::Missing { error.hinted(NAME_OR_FILE) } else { error })?;
-        return Ok((model, Origin { owner: Owner::User, path: named.to_owned() }));
+        return Ok((model, Origin::user(named.to_owned())));
     }
     let Some(name) = named.to_str().filter(|name| is_name(name)) else {
         let message = format!("`{}` is neither the name of a model nor a file", named.display());
@@ -83,7 +96,7 @@ pub(crate) fn meant(session: &Session) -> Result<(Model, Origin), Error> {
         return Err(Error::new(Kind::Missing, message).hinted("`dlrun model fit` makes one"));
     };
     let (model, path) = shelf.model(name)?;
-    Ok((model, Origin { owner: Owner::User, path }))
+    Ok((model, Origin::user(path)))
 }
 
 const NAME_OR_FILE: &str =
@@ -94,7 +107,8 @@ fn in_use(session: &Session) -> Result<(Model, Origin), Error> {
     if let Some(own) = own(session)? {
         return Ok(own);
     }
-    of_site(session)?.ok_or_else(|| {
+    let found = of_site(session)?.inspect(|(_, origin)| tell_of_others(session, origin));
+    found.ok_or_else(|| {
         let site = session.settings.site_model();
         let message =
             format!("there is no performance model, neither your own nor the site's, {}", site.display());
@@ -108,17 +122,55 @@ pub(crate) fn own(session: &Session) -> Result<Option<(Model, Origin)>, Error> {
     let Some(shelf) = Shelf::open(session)? else { return Ok(None) };
     let Some(name) = shelf.current()? else { return Ok(None) };
     let (model, path) = shelf.model(&name)?;
-    Ok(Some((model, Origin { owner: Owner::User, path })))
+    Ok(Some((model, Origin::user(path))))
 }
 
 /// The site's model; `None` where there is none.
 pub(crate) fn of_site(session: &Session) -> Result<Option<(Model, Origin)>, Error> {
     let path = session.settings.site_model();
     match read_file(&path) {
-        Ok(model) => Ok(Some((model, Origin { owner: Owner::Site, path }))),
+        Ok(model) => {
+            // What cannot be looked at was read none the less; then there is nothing to say of it.
+            let exposed = exposed(&path, &is_trusted(session)).ok().flatten();
+            Ok(Some((model, Origin { owner: Owner::Site, path, exposed })))
+        }
         Err(error) if error.kind == Kind::Missing => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Writes the site's model. Says in a warning by what others could exchange it.
+pub(crate) fn publish(session: &Session, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    if let Some(exposed) = publish::publish(path, bytes, &is_trusted(session))? {
+        session.output.warning(&format!("{exposed}, so `{}` can be exchanged by others", path.display()));
+    }
+    Ok(())
+}
+
+/// Whether a user, by id, may write the site's model: whoever asks, and whom the setting names. Root may in any case.
+fn is_trusted(session: &Session) -> impl Fn(u32) -> bool {
+    let (own, writer) = (geteuid().as_raw(), session.settings.model_owner());
+    move |uid| uid == own || uid.to_string() == writer || user_name(uid).as_deref() == Some(writer)
+}
+
+/// A warning, once a command, of a site's model that others than the site may have written. What it says only suggests, so it is
+/// used all the same.
+fn tell_of_others(session: &Session, origin: &Origin) {
+    let Some(exposed) = &origin.exposed else { return };
+    if session.told_of_model.replace(true) {
+        return;
+    }
+    let remedy = match exposed.to {
+        Others::Owner(_) => "the setting `model.owner` names who writes it".to_owned(),
+        Others::Group(_) | Others::All => {
+            format!("its owner closes it with `chmod go-w '{}'`", exposed.path.display())
+        }
+    };
+    session.output.warning(&format!(
+        "the site's performance model, `{}`, may be somebody else's: {exposed}; it is used all the same, but do not trust its \
+         forecasts and choices ({remedy}; `model.use = \"off\"` does without)",
+        origin.path.display()
+    ));
 }
 
 /// Reads a model out of any file.

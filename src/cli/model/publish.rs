@@ -1,97 +1,120 @@
 //! A model that others read: put in its place whole, also by root in a directory of somebody else.
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
-use nix::sys::stat::{Mode, SFlag, fchmod, fstat, fstatat};
-use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
+use nix::unistd::geteuid;
 
+use super::exposed::{Exposed, Others, exposed};
+use crate::cli::accounts::user_name;
 use crate::cli::error::{Error, Kind};
+use crate::export::OutputDir;
 
-const OPEN_DIR: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_CLOEXEC);
-/// Whoever runs this, a link that somebody left there is not followed.
-const CREATE: OFlag = OFlag::O_WRONLY
-    .union(OFlag::O_CREAT)
-    .union(OFlag::O_EXCL)
-    .union(OFlag::O_NOFOLLOW)
-    .union(OFlag::O_CLOEXEC);
-
-/// Puts `bytes` in the place of `path`, for all to read whatever the umask. The directory must be there, and nobody may write to
-/// it but its owner and group; only a regular file is replaced.
-pub(crate) fn publish(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    put(path, bytes, true)
+/// Puts `bytes` in the place of `path`, for all to read whatever the umask. The directory must be there and not be open to
+/// everybody; only a regular file is replaced. Root writes only where nobody else could exchange the file afterwards, or lead it
+/// elsewhere before; for others, what lets somebody do that is returned. `is_trusted` are user ids beside root.
+pub(crate) fn publish(
+    path: &Path,
+    bytes: &[u8],
+    is_trusted: &dyn Fn(u32) -> bool,
+) -> Result<Option<Exposed>, Error> {
+    let dir = directory(path);
+    let is_root = geteuid().is_root();
+    let whoever = |uid| !is_root && is_trusted(uid);
+    let found = exposed(dir, &whoever).map_err(|error| failed(path, error, For::Others))?;
+    if let Some(found) = found.as_ref().filter(|_| is_root) {
+        return Err(not_by_root(path, found));
+    }
+    put(path, bytes, For::Others)?;
+    Ok(found)
 }
 
 /// The same in any directory, for a file that nobody but the caller goes by.
 pub(crate) fn place(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    put(path, bytes, false)
+    put(path, bytes, For::Caller)
 }
 
-fn put(path: &Path, bytes: &[u8], is_for_others: bool) -> Result<(), Error> {
-    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+/// Who goes by a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum For {
+    Others,
+    Caller,
+}
+
+impl For {
+    /// How another place is named.
+    fn other_place(self) -> &'static str {
+        match self {
+            Self::Others => "name another place with the setting `model.path`",
+            Self::Caller => "name another file after `--output`",
+        }
+    }
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn put(path: &Path, bytes: &[u8], whose: For) -> Result<(), Error> {
+    let Some(name) = path.file_name() else {
         let error = Error::new(Kind::Usage, format!("`{}` names no file", path.display()));
         return Err(error.hinted("name a file, such as `site.model`"));
     };
-    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    let fd = open(dir, OPEN_DIR, Mode::empty()).map_err(|errno| failed(path, dir, errno.into()))?;
-    let about = fstat(&fd).map_err(|errno| failed(path, dir, errno.into()))?;
-    if is_for_others && about.st_mode & 0o002 != 0 {
-        return Err(open_to_all(path, dir));
+    let failed = |error| failed(path, error, whose);
+    let dir = OutputDir::open(directory(path)).map_err(failed)?;
+    if whose == For::Others && dir.is_open_to_all().map_err(failed)? {
+        return Err(open_to_all(path));
     }
-    match fstatat(&fd, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-        Ok(found) if SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT != SFlag::S_IFREG => {
-            let message = format!("cannot write `{}`: it is there and no regular file", path.display());
-            return Err(Error::new(Kind::CannotWrite, message).hinted("name another file, or remove it"));
-        }
-        Ok(_) | Err(Errno::ENOENT) => {}
-        Err(errno) => return Err(failed(path, dir, errno.into())),
+    if dir.has_no_file(name).map_err(failed)? {
+        let message = format!("cannot write `{}`: it is there and no regular file", path.display());
+        return Err(Error::new(Kind::CannotWrite, message).hinted("name another file, or remove it"));
     }
-    let random = getrandom::u64().map_err(|error| failed(path, dir, io::Error::other(error)))?;
+    let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
     let temporary = format!(".dlrun-model.{random:016x}.tmp");
-    let written = write(&fd, &temporary, bytes)
-        .and_then(|()| Ok(renameat(&fd, temporary.as_str(), &fd, name)?))
-        .and_then(|()| Ok(fsync(&fd)?));
-    written.map_err(|error| {
-        // The first error is the one to report; a file left behind does no harm.
-        let _ = unlinkat(&fd, temporary.as_str(), UnlinkatFlags::NoRemoveDir);
-        failed(path, dir, error)
+    let mut file = dir.create_for_all(&temporary).map_err(failed)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    written.and_then(|()| dir.replace(&temporary, name)).map_err(|error| {
+        dir.remove(&temporary);
+        failed(error)
     })
 }
 
-fn write(dir: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let mode = Mode::from_bits_truncate(0o644);
-    let mut file = File::from(openat(dir, name, CREATE, mode)?);
-    // A umask may have taken rights away.
-    fchmod(&file, mode)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+fn not_by_root(path: &Path, found: &Exposed) -> Error {
+    let message = format!("root does not publish `{}`: {found}, so others could exchange it", path.display());
+    let place = found.path.display();
+    let name = match found.to {
+        Others::Owner(uid) => user_name(uid),
+        Others::Group(_) | Others::All => None,
+    };
+    let hint = match (found.to, name) {
+        (Others::Owner(_), Some(name)) => {
+            format!("publish as that user, `runuser -u {name} -- dlrun model fit --publish`, or ")
+        }
+        (Others::Owner(_), None) => "publish as that user, or ".to_owned(),
+        (Others::Group(_) | Others::All, _) => format!("`chmod go-w '{place}'`, or "),
+    };
+    Error::new(Kind::NotPermitted, message).hinted(hint + For::Others.other_place())
 }
 
-fn open_to_all(path: &Path, dir: &Path) -> Error {
-    let (dir, path) = (dir.display(), path.display());
+fn open_to_all(path: &Path) -> Error {
+    let (dir, path) = (directory(path).display(), path.display());
     let message = format!("everybody may write to `{dir}`, so anybody could exchange `{path}`");
     Error::new(Kind::NotPermitted, message)
-        .hinted(format!("name another directory with the setting `model.path`, or `chmod o-w '{dir}'`"))
+        .hinted(format!("{}, or `chmod o-w '{dir}'`", For::Others.other_place()))
 }
 
-fn failed(path: &Path, dir: &Path, error: io::Error) -> Error {
+fn failed(path: &Path, error: io::Error, whose: For) -> Error {
     let message = format!("cannot write `{}`: {error}", path.display());
-    let make = || format!("make the directory first: {}", dir.display());
     match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            Error::new(Kind::Missing, message).hinted(make())
-        }
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Error::new(Kind::Missing, message)
+            .hinted(format!("make the directory first: {}", directory(path).display())),
         io::ErrorKind::PermissionDenied => {
-            Error::new(Kind::NotPermitted, message).hinted("the setting `model.path` names another place")
+            Error::new(Kind::NotPermitted, message).hinted(whose.other_place())
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Error::new(Kind::CannotWrite, message).hinted("make room; what was there is as it was")
         }
-        _ => Error::new(Kind::CannotWrite, message),
+        _ => Error::new(Kind::CannotWrite, message).hinted(whose.other_place()),
     }
 }
 
@@ -119,11 +142,12 @@ mod tests {
         assert_eq!(fs::read(&victim).expect("read"), b"untouched");
         assert_eq!(place(tmp.path(), b"x").expect_err("a directory").kind, Kind::CannotWrite);
         assert_eq!(place(&tmp.path().join("no/model"), b"x").expect_err("nowhere").kind, Kind::Missing);
+        let ours = |uid| uid == geteuid().as_raw();
         let open = tmp.path().join("open");
         fs::create_dir(&open).expect("ours");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("ours");
-        assert_eq!(publish(&open.join("model"), b"x").expect_err("open").kind, Kind::NotPermitted);
+        assert_eq!(publish(&open.join("model"), b"x", &ours).expect_err("open").kind, Kind::NotPermitted);
         place(&open.join("model"), b"x").expect("nobody goes by it");
-        publish(&path, b"three").expect("published");
+        assert_eq!(publish(&path, b"three", &ours).expect("published"), None);
     }
 }

@@ -120,7 +120,7 @@ fn keep(session: &Session, args: &ModelFit, model: &Model, takes_over: bool) -> 
         // What others go by first: where that fails, nothing has changed.
         if args.publish {
             let site = session.settings.site_model();
-            publish(&site, &bytes)?;
+            publish(session, &site, &bytes)?;
             published = Some(site);
         }
         shelf.make_current(name)?;
