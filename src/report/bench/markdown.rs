@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::figures::{CellFigures, Comparison, Figures};
-use super::{MOST_ROWS, page};
+use super::figures::{Comparison, Figures};
+use super::{MOST_ROWS, page, rows};
 use crate::report::markdown::{inline, table};
 use crate::report::number::instant;
 
@@ -25,29 +25,29 @@ pub(super) fn page(figures: &Figures) -> String {
     let failures = failures(figures);
     if !failures.is_empty() {
         text.push_str("## Failures\n\n");
-        text.push_str(&table(&page::FAILURE_HEADS, &[0, 1], &failures));
+        text.push_str(&table(&rows::FAILURE_HEADS, &[0, 2], &failures));
     }
     text.push_str("## Environment\n\n");
-    text.push_str(&table(&["What", "Which"], &[], &page::facts(figures)));
+    text.push_str(&table(&["What", "Which"], &[], &figures.facts()));
     text
 }
 
 fn cells(figures: &Figures) -> String {
-    let heads = page::cell_heads(figures);
+    let heads = rows::cell_heads(figures);
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let first = 1 + figures.axes.len();
     let numbers: Vec<usize> = std::iter::once(0).chain(first..heads.len()).collect();
-    let rows: Vec<Vec<String>> = figures.cells.iter().take(MOST_ROWS).map(CellFigures::row).collect();
+    let rows: Vec<Vec<String>> = rows::cell_rows(figures).into_iter().take(MOST_ROWS).collect();
     table(&heads, &numbers, &rows)
         + &page::beyond(figures.cells.len()).map_or_else(String::new, |more| more + "\n\n")
 }
 
 fn comparisons(all: &[Comparison]) -> String {
     let rows: Vec<Vec<String>> = all.iter().take(MOST_ROWS).map(Comparison::row).collect();
-    table(&page::COMPARISON_HEADS, &[2, 3, 4, 5, 6], &rows)
+    table(&rows::COMPARISON_HEADS, &[2, 3, 4, 5, 6], &rows)
         + &page::beyond(all.len()).map_or_else(String::new, |more| more + "\n\n")
 }
 
 fn failures(figures: &Figures) -> Vec<Vec<String>> {
-    page::failures(figures).into_iter().take(MOST_ROWS).collect()
+    rows::failures(figures).into_iter().take(MOST_ROWS).collect()
 }

@@ -5,6 +5,7 @@ mod environment;
 mod figures;
 mod markdown;
 mod page;
+mod rows;
 
 pub use environment::{Environment, Kind};
 pub use figures::{Asked, AxisFigures, CellFigures, Comparison, Effect, Failure, Figures, Result};
@@ -42,33 +43,33 @@ impl Figures {
     /// The cells as a table.
     #[must_use]
     pub fn cell_rows(&self) -> Rows {
-        (page::cell_heads(self), self.cells.iter().map(CellFigures::row).collect())
+        (rows::cell_heads(self), rows::cell_rows(self))
     }
 
     /// The effects of values over all pairs as a table; `None` where each has one pair: then the comparisons say all.
     #[must_use]
     pub fn effect_rows(&self) -> Option<Rows> {
-        let heads = page::COMPARISON_HEADS.map(str::to_owned).into();
+        let heads = rows::COMPARISON_HEADS.map(str::to_owned).into();
         page::shows_effects(self).then(|| (heads, self.effects.iter().map(Comparison::row).collect()))
     }
 
     /// The comparisons of pairs as a table.
     #[must_use]
     pub fn comparison_rows(&self) -> Rows {
-        let heads = page::COMPARISON_HEADS.map(str::to_owned).into();
+        let heads = rows::COMPARISON_HEADS.map(str::to_owned).into();
         (heads, self.comparisons.iter().map(Comparison::row).collect())
     }
 
     /// What failed, as a table.
     #[must_use]
     pub fn failure_rows(&self) -> Rows {
-        (page::FAILURE_HEADS.map(str::to_owned).into(), page::failures(self))
+        (rows::FAILURE_HEADS.map(str::to_owned).into(), rows::failures(self))
     }
 
     /// What was asked for and the conditions: pairs of a name and what it is.
     #[must_use]
     pub fn facts(&self) -> Vec<Vec<String>> {
-        page::facts(self)
+        page::facts(self).into_iter().map(|(name, what)| vec![name.to_owned(), what]).collect()
     }
 
     /// One file of HTML, with all that it shows in it.

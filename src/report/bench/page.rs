@@ -1,11 +1,12 @@
 //! A matrix as one file of HTML, and the words that it shares with the Markdown.
 
 use super::MOST_ROWS;
-use super::figures::{CellFigures, Comparison, Effect, Figures};
+use super::figures::{CellFigures, Comparison, Figures};
+use super::rows::{self, Unit};
 use crate::report::chart::strip::{self, Strip};
-use crate::report::html::table::{self, Column, number, text};
+use crate::report::html::table::{self, Column, Section, number, text};
 use crate::report::html::{self, Html};
-use crate::report::number::{UNKNOWN, count, duration, instant, percent, probability, short};
+use crate::report::number::{count, instant};
 use crate::report::stats::Spread;
 
 pub(super) const SUBTITLE: &str = "Measurements of a matrix";
@@ -15,10 +16,8 @@ pub(super) const ABOUT_CELLS: &str = "A run counts once, by the median of its st
                                       cell, the interval is that of the mean (95 %, Student’s t over the runs).";
 /// Cells that are drawn.
 const MOST_STRIPS: usize = 200;
-
-pub(super) const COMPARISON_HEADS: [&str; 8] =
-    ["Axis", "Value", "Time ratio", "95 % interval", "Rate ratio", "95 % interval", "p", "In words"];
-pub(super) const FAILURE_HEADS: [&str; 5] = ["Cell", "Repeat", "Run", "What happened", "Then"];
+/// Axes that have a column of their own.
+const MOST_AXES: usize = 3;
 
 /// Of one axis, or of single pairs, the effects are the comparisons.
 pub(super) fn shows_effects(figures: &Figures) -> bool {
@@ -37,94 +36,13 @@ pub(super) fn beyond(rows: usize) -> Option<String> {
     (rows > MOST_ROWS).then(|| format!("And {} more, which `--json` has.", count((rows - MOST_ROWS) as u64)))
 }
 
-pub(super) fn cell_heads(figures: &Figures) -> Vec<String> {
-    let heads = ["n", "Median epoch", "Mean", "95 % interval", "First longer by", "Samples/s", "Failed"];
-    let axes = figures.axes.iter().map(|axis| axis.short.clone());
-    std::iter::once("Cell".to_owned()).chain(axes).chain(heads.map(str::to_owned)).collect()
-}
-
-impl CellFigures {
-    /// Its cells in a table.
-    pub(super) fn row(&self) -> Vec<String> {
-        let or_unknown = |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), duration);
-        let signed =
-            |seconds: f64| if seconds < 0.0 { format!("-{}", duration(-seconds)) } else { duration(seconds) };
-        let figures = [
-            count(self.runs as u64),
-            or_unknown(self.epoch_seconds_median),
-            or_unknown(self.epoch_seconds_mean),
-            interval(self.epoch_seconds_low.zip(self.epoch_seconds_high), &duration),
-            self.first_extra_seconds_median.map_or_else(|| UNKNOWN.to_owned(), signed),
-            self.samples_per_second.map_or_else(|| UNKNOWN.to_owned(), short),
-            count(self.failures.iter().filter(|failure| !failure.mended).count() as u64),
-        ];
-        std::iter::once(self.cell.to_string()).chain(self.values.iter().cloned()).chain(figures).collect()
-    }
-}
-
-fn interval(bounds: Option<(f64, f64)>, shown: &dyn Fn(f64) -> String) -> String {
-    bounds.map_or_else(|| UNKNOWN.to_owned(), |(low, high)| format!("{} – {}", shown(low), shown(high)))
-}
-
-impl Comparison {
-    /// Its cells in a table.
-    pub(super) fn row(&self) -> Vec<String> {
-        let Effect { time_ratio, rate_ratio, p_adjusted, .. } = self.effect;
-        let three = |value: f64| format!("{value:.3}");
-        let on = if self.others.is_empty() { String::new() } else { format!(", at {}", self.others) };
-        vec![
-            self.axis.clone(),
-            format!("{} against {}{on}", self.value, self.baseline),
-            three(time_ratio),
-            interval(self.effect.time_ratio_low.zip(self.effect.time_ratio_high), &three),
-            rate_ratio.map_or_else(|| UNKNOWN.to_owned(), three),
-            interval(self.effect.rate_ratio_low.zip(self.effect.rate_ratio_high), &three),
-            p_adjusted.map_or_else(|| UNKNOWN.to_owned(), probability),
-            self.effect.in_words(),
-        ]
-    }
-}
-
-impl Effect {
-    /// The effect in words.
-    #[must_use]
-    pub fn in_words(&self) -> String {
-        let by = percent((self.time_ratio - 1.0).abs());
-        let way = if self.time_ratio > 1.0 { format!("{by} longer") } else { format!("{by} shorter") };
-        let way = match self.pairs {
-            0 | 1 => way,
-            _ => {
-                format!("{way} on average, {:.2} to {:.2} fold", self.least_time_ratio, self.most_time_ratio)
-            }
-        };
-        match self.p_adjusted {
-            None => format!("{way}, of too few runs to tell by how much it varies"),
-            Some(_) if self.significant => format!("{way}: significant"),
-            Some(_) => "no difference that so few runs could show".to_owned(),
-        }
-    }
-}
-
-/// Failures as rows: cell, repeat, run, what happened, what then.
-pub(super) fn failures(figures: &Figures) -> Vec<Vec<String>> {
-    let of = |cell: &CellFigures| {
-        let row = |failure: &super::Failure| {
-            let then = if failure.mended { "another try counts" } else { "it counts for nothing" };
-            let (repeat, run) = (failure.repeat.to_string(), failure.run_id.to_string());
-            vec![cell.cell.to_string(), repeat, run, failure.why.clone(), then.to_owned()]
-        };
-        cell.failures.iter().map(row).collect::<Vec<_>>()
-    };
-    figures.cells.iter().flat_map(of).collect()
-}
-
 /// `1 cell`, `2 cells`.
 fn counted(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{} {what}s", count(number as u64)) }
 }
 
 /// What was asked for, and the conditions.
-pub(super) fn facts(figures: &Figures) -> Vec<Vec<String>> {
+pub(super) fn facts(figures: &Figures) -> Vec<(&'static str, String)> {
     let asked = &figures.asked;
     let whole = if asked.exclusive { "nodes not shared" } else { "nodes may be shared" };
     let design = format!(
@@ -144,90 +62,183 @@ pub(super) fn facts(figures: &Figures) -> Vec<Vec<String>> {
         ("Design", design),
         ("Runs", runs),
     ];
-    let facts = own.into_iter().chain(figures.environment.facts());
-    facts.map(|(name, what)| vec![name.to_owned(), what]).collect()
+    own.into_iter().chain(figures.environment.facts()).collect()
 }
 
 /// The whole page.
 pub(super) fn page(figures: &Figures) -> String {
     let at = instant(figures.written_at_ms);
+    let failures: Vec<Vec<String>> = rows::failures(figures).into_iter().take(MOST_ROWS).collect();
     html::document(&figures.name, SUBTITLE, &at, &figures.remarks, |html| {
+        contents(html, figures, !failures.is_empty());
         if shows_effects(figures) {
-            html.element("section", &[("aria-labelledby", "effects")], |html| {
-                html.markup("<h2 id=\"effects\">Effects</h2>");
-                html.leaf("p", &[], ABOUT_EFFECTS);
-                comparisons(html, "Effect of each value against its baseline", &figures.effects);
-            });
+            section(html, "effects", "Effects", |html| effects(html, figures));
         }
-        html.element("section", &[("aria-labelledby", "cells")], |html| cells(html, figures));
-        html.element("section", &[("aria-labelledby", "comparisons")], |html| {
-            html.markup("<h2 id=\"comparisons\">Comparisons</h2>");
-            html.leaf("p", &[], &about_comparisons(figures));
-            comparisons(html, "Each cell against its baseline", &figures.comparisons);
-        });
-        failed(html, figures);
-        html.element("section", &[("aria-labelledby", "environment")], |html| {
-            html.markup("<h2 id=\"environment\">Environment</h2>");
-            table::write(
-                html,
-                "What was asked for, and the conditions",
-                &[text("What"), text("Which")],
-                &facts(figures),
-            );
-        });
+        section(html, "cells", "Cells", |html| cells(html, figures));
+        section(html, "comparisons", "Comparisons", |html| comparisons(html, figures));
+        if !failures.is_empty() {
+            section(html, "failures", "Failures", |html| failed(html, failures));
+        }
+        section(html, "environment", "Environment", |html| table::pairs(html, &facts(figures)));
     })
 }
 
+fn section(html: &mut Html, id: &'static str, name: &'static str, inner: impl FnOnce(&mut Html)) {
+    html.element("section", &[("aria-labelledby", id)], |html| {
+        html.leaf("h2", &[("id", id)], name);
+        inner(html);
+    });
+}
+
+fn contents(html: &mut Html, figures: &Figures, is_any_failed: bool) {
+    let parts = [
+        (shows_effects(figures), "#effects", "Effects"),
+        (true, "#cells", "Cells"),
+        (true, "#comparisons", "Comparisons"),
+        (is_any_failed, "#failures", "Failures"),
+        (true, "#environment", "Environment"),
+    ];
+    html.element("nav", &[("aria-label", "Contents")], |html| {
+        html.element("ul", &[], |html| {
+            for (_, place, name) in parts.into_iter().filter(|(is_there, ..)| *is_there) {
+                html.element("li", &[], |html| html.leaf("a", &[("href", place)], name));
+            }
+        });
+    });
+}
+
+/// How many of the first axes are told above the rows: columns are for the last ones.
+fn told_above(figures: &Figures) -> usize {
+    figures.axes.len().saturating_sub(MOST_AXES)
+}
+
+/// `network=mnist-cnn software=jax`.
+fn common(figures: &Figures, cell: &CellFigures) -> Option<String> {
+    let told = figures.axes.iter().zip(&cell.values).take(told_above(figures));
+    let told: Vec<String> = told.map(|(axis, value)| format!("{}={value}", axis.short)).collect();
+    (!told.is_empty()).then(|| told.join(" "))
+}
+
+/// Cells that have the same values on the first axes: they stand together.
+fn alike(figures: &Figures, most: usize) -> impl Iterator<Item = &[CellFigures]> {
+    let told = told_above(figures);
+    let cells = &figures.cells[..figures.cells.len().min(most)];
+    cells.chunk_by(move |one, other| one.values[..told] == other.values[..told])
+}
+
 fn cells(html: &mut Html, figures: &Figures) {
-    html.markup("<h2 id=\"cells\">Cells</h2>");
     html.leaf("p", &[], ABOUT_CELLS);
-    let strips: Vec<Strip> = figures.cells.iter().take(MOST_STRIPS).map(strip).collect();
-    if strips.iter().any(|strip| strip.spread.is_some()) {
-        strip::write(html, &strips, &strip::scale(&strips));
-    }
-    let heads = cell_heads(figures);
-    let of_axes = 1..=figures.axes.len();
-    let column = |(place, head)| if of_axes.contains(&place) { text(head) } else { number(head) };
-    let columns: Vec<Column<'_>> = heads.iter().map(String::as_str).enumerate().map(column).collect();
-    let rows: Vec<Vec<String>> = figures.cells.iter().take(MOST_ROWS).map(CellFigures::row).collect();
-    table::write(html, "Steady epochs of each cell", &columns, &rows);
+    drawn(html, figures);
+    let (told, unit) = (told_above(figures), Unit::of(figures));
+    let heads: Vec<String> = rows::cell_heads(figures);
+    let columns: Vec<Column<'_>> = heads
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| *place == 0 || *place > told)
+        .map(
+            |(place, head)| if (1..=figures.axes.len()).contains(&place) { text(head) } else { number(head) },
+        )
+        .collect();
+    let section = |cells: &[CellFigures]| Section {
+        head: common(figures, &cells[0]),
+        rows: cells.iter().map(|cell| cell.row(unit, told)).collect(),
+    };
+    let all: Vec<Section> = alike(figures, MOST_ROWS).map(section).collect();
+    table::sections(html, "Steady epochs of each cell", &columns, &all);
     beyond(figures.cells.len()).into_iter().for_each(|more| html.leaf("p", &[], &more));
 }
 
+/// The runs of the cells on one scale.
+fn drawn(html: &mut Html, figures: &Figures) {
+    let told = told_above(figures);
+    let groups = alike(figures, MOST_STRIPS).map(|cells| {
+        let measured = cells.iter().filter(|cell| !cell.results.is_empty());
+        (common(figures, &cells[0]), measured.map(|cell| strip(cell, told)).collect::<Vec<Strip>>())
+    });
+    let groups: Vec<(Option<String>, Vec<Strip>)> = groups.filter(|(_, strips)| !strips.is_empty()).collect();
+    if groups.is_empty() {
+        return;
+    }
+    let scale = strip::scale(groups.iter().flat_map(|(_, strips)| strips));
+    html.element("figure", &[], |html| {
+        let axes: Vec<&str> = figures.axes.iter().skip(told).map(|axis| axis.short.as_str()).collect();
+        let rows = if axes.is_empty() { String::new() } else { format!(": {}", axes.join(", ")) };
+        html.element("figcaption", &[], |html| {
+            html.text(&format!(
+                "Each tick is a run; the dot is the mean of the runs, with its 95 % interval. Beside it the cell{rows}."
+            ));
+            if scale.begin > 0.0 {
+                html.markup(" <strong>The axis does not begin at 0.</strong>");
+            }
+        });
+        for (common, strips) in &groups {
+            common.iter().for_each(|common| html.leaf("h3", &[], common));
+            strip::write(html, strips, &scale);
+        }
+    });
+}
+
 /// The runs of a cell, a tick each.
-fn strip(cell: &CellFigures) -> Strip {
+fn strip(cell: &CellFigures, told: usize) -> Strip {
     let seconds: Vec<f64> = cell.results.iter().map(|result| result.epoch_seconds).collect();
+    let values = cell.values[told..].join(", ");
     Strip {
         id: format!("c{}", cell.cell),
-        name: format!("{} {}", cell.cell, cell.values.join(" ")),
+        name: if values.is_empty() { cell.cell.to_string() } else { format!("{}: {values}", cell.cell) },
         of: "runs",
         spread: Spread::of(&seconds),
         epochs: seconds.into_iter().map(|seconds| (seconds, false)).collect(),
     }
 }
 
-fn comparisons(html: &mut Html, caption: &str, all: &[Comparison]) {
+/// Columns of comparisons behind those that say what is compared.
+fn columns<'a>(first: &[&'a str]) -> Vec<Column<'a>> {
+    let texts = first.iter().map(|head| text(head));
+    let figures = &rows::COMPARISON_HEADS[2..];
+    let last = figures.len() - 1;
+    let of_figures =
+        figures.iter().enumerate().map(|(place, head)| if place == last { text(head) } else { number(head) });
+    texts.chain(of_figures).collect()
+}
+
+fn effects(html: &mut Html, figures: &Figures) {
+    html.leaf("p", &[], ABOUT_EFFECTS);
+    let rows = figures.effects.iter().take(MOST_ROWS).map(Comparison::row).collect();
+    let all = [Section { head: None, rows }];
+    table::sections(html, "Effect of each value against its baseline", &columns(&["Axis", "Value"]), &all);
+}
+
+/// Each pair of cells, those that differ by the same values together.
+fn comparisons(html: &mut Html, figures: &Figures) {
+    html.leaf("p", &[], &about_comparisons(figures));
+    let all = &figures.comparisons[..figures.comparisons.len().min(MOST_ROWS)];
     if all.is_empty() {
         html.markup("<p>Nothing can be compared.</p>");
         return;
     }
-    let is_text = |place: usize| matches!(place, 0 | 1 | 7);
-    let column =
-        |(place, head): (usize, &&'static str)| if is_text(place) { text(head) } else { number(head) };
-    let columns: Vec<Column<'_>> = COMPARISON_HEADS.iter().enumerate().map(column).collect();
-    let rows: Vec<Vec<String>> = all.iter().take(MOST_ROWS).map(Comparison::row).collect();
-    table::write(html, caption, &columns, &rows);
-    beyond(all.len()).into_iter().for_each(|more| html.leaf("p", &[], &more));
+    let caption = "Each cell against its baseline";
+    if all.iter().all(|comparison| comparison.others.is_empty()) {
+        let rows = all.iter().map(Comparison::row).collect();
+        let all = [Section { head: None, rows }];
+        return table::sections(html, caption, &columns(&["Axis", "Value"]), &all);
+    }
+    let of = |one: &Comparison| (one.axis.clone(), one.value.clone(), one.baseline.clone());
+    let row = |one: &Comparison| std::iter::once(one.others.clone()).chain(one.effect.row()).collect();
+    let sections: Vec<Section> = all
+        .chunk_by(|one, other| of(one) == of(other))
+        .map(|pairs| Section {
+            head: Some(format!("{}: {}", pairs[0].axis, pairs[0].values())),
+            rows: pairs.iter().map(row).collect(),
+        })
+        .collect();
+    table::sections(html, caption, &columns(&["At"]), &sections);
+    beyond(figures.comparisons.len()).into_iter().for_each(|more| html.leaf("p", &[], &more));
 }
 
-fn failed(html: &mut Html, figures: &Figures) {
-    let rows: Vec<Vec<String>> = failures(figures).into_iter().take(MOST_ROWS).collect();
-    if rows.is_empty() {
-        return;
-    }
-    html.element("section", &[("aria-labelledby", "failures")], |html| {
-        html.markup("<h2 id=\"failures\">Failures</h2>");
-        let columns = FAILURE_HEADS.map(text);
-        table::write(html, "Runs that count for nothing", &columns, &rows);
-    });
+fn failed(html: &mut Html, rows: Vec<Vec<String>>) {
+    let column = |place: usize, head| if place == 2 { number(head) } else { text(head) };
+    let columns: Vec<Column<'_>> =
+        rows::FAILURE_HEADS.iter().enumerate().map(|(place, head)| column(place, head)).collect();
+    let all = [Section { head: None, rows }];
+    table::sections(html, "Runs that count for nothing", &columns, &all);
 }

@@ -22,16 +22,15 @@ pub(in crate::report) struct Strip {
 }
 
 /// The scale of all of them: from 0 where they lie far apart, else close around them, or a small difference would not be seen.
-pub(in crate::report) fn scale(strips: &[Strip]) -> Ticks {
-    let all = strips.iter().flat_map(|strip| &strip.epochs);
+pub(in crate::report) fn scale<'a>(strips: impl Iterator<Item = &'a Strip> + Clone) -> Ticks {
+    let all = strips.clone().flat_map(|strip| &strip.epochs);
     let times = || all.clone().filter(|(_, is_warmup)| !is_warmup).map(|(seconds, _)| *seconds);
     let (least, steady) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
     if least > 0.6 * steady && steady > least {
         let spare = 0.05 * (steady - least);
         return between(least - spare, steady + spare);
     }
-    let bounds =
-        strips.iter().filter_map(|strip| strip.spread?.bounds()).map(|(_, high)| high).fold(0.0, f64::max);
+    let bounds = strips.filter_map(|strip| strip.spread?.bounds()).map(|(_, high)| high).fold(0.0, f64::max);
     let longest = all.clone().map(|(seconds, _)| *seconds).fold(0.0, f64::max);
     // A first epoch that is far longer than all others would press those into a corner.
     let most = if longest <= 3.0 * steady { longest } else { steady };

@@ -67,7 +67,7 @@ fn times(html: &mut Html, findings: &Findings<'_>) {
         html.markup(
             "<figcaption>Each tick is an epoch (dashed: warm-up); the dot is the mean of the steady ones, with its 95 % interval.",
         );
-        let scale = strip::scale(&strips);
+        let scale = strip::scale(strips.iter());
         if scale.begin > 0.0 {
             html.markup(" <strong>The axis does not begin at 0</strong>; warm-up beyond it is not drawn.");
         }

@@ -2,6 +2,9 @@
 
 use super::Html;
 
+/// Characters of a text that stays in one line.
+const KEPT: usize = 28;
+
 /// A column.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::report) struct Column<'a> {
@@ -73,6 +76,57 @@ pub(super) fn groups(
     });
 }
 
+/// Rows that have something in common, which is told once, above them.
+#[derive(Debug, Clone, Default)]
+pub(in crate::report) struct Section {
+    /// What they have in common; `None`: nothing is told.
+    pub(in crate::report) head: Option<String>,
+    pub(in crate::report) rows: Vec<Vec<String>>,
+}
+
+/// Writes a table of many columns, in sections. Words stay whole; where the window is narrow each row becomes a card, in which
+/// each cell has the head of its column above it.
+pub(in crate::report) fn sections(
+    html: &mut Html,
+    caption: &str,
+    columns: &[Column<'_>],
+    sections: &[Section],
+) {
+    let region = [("class", "scroll"), ("role", "group"), ("aria-label", caption), ("tabindex", "0")];
+    let span = columns.len().to_string();
+    html.element("div", &region, |html| {
+        html.element("table", &[("class", "cards")], |html| {
+            html.leaf("caption", &[], caption);
+            html.element("thead", &[], |html| heads(html, columns));
+            for section in sections {
+                html.element("tbody", &[], |html| {
+                    if let Some(head) = &section.head {
+                        html.element("tr", &[("class", "common")], |html| {
+                            html.leaf("th", &[("scope", "rowgroup"), ("colspan", &span)], head);
+                        });
+                    }
+                    section.rows.iter().for_each(|row| card(html, columns, row));
+                });
+            }
+        });
+    });
+}
+
+/// A row whose cells know the head of their column.
+fn card(html: &mut Html, columns: &[Column<'_>], cells: &[String]) {
+    html.element("tr", &[], |html| {
+        for (place, (column, cell)) in columns.iter().zip(cells).enumerate() {
+            let is_kept = cell.chars().count() <= KEPT;
+            let class = if column.is_number { "n" } else { ["t l", "t k"][usize::from(is_kept)] };
+            let attributes = [("data-head", column.head), ("class", class), ("scope", "row")];
+            match place {
+                0 => html.element("th", &attributes, |html| html.breakable(cell, KEPT)),
+                _ => html.element("td", &attributes[..2], |html| html.breakable(cell, KEPT)),
+            }
+        }
+    });
+}
+
 fn row(html: &mut Html, columns: &[Column<'_>], cells: &[String]) {
     html.element("tr", &[], |html| {
         for (place, (column, cell)) in columns.iter().zip(cells).enumerate() {
@@ -89,7 +143,7 @@ fn class_of(column: Column<'_>) -> (&'static str, &'static str) {
 }
 
 /// Pairs of a name and what it is.
-pub(super) fn pairs(html: &mut Html, pairs: &[(&'static str, String)]) {
+pub(in crate::report) fn pairs(html: &mut Html, pairs: &[(&'static str, String)]) {
     html.element("dl", &[("class", "facts")], |html| {
         for (name, value) in pairs {
             html.element("div", &[], |html| {

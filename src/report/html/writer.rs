@@ -44,6 +44,24 @@ impl Html {
         }
     }
 
+    /// Text in which words that are longer than `kept` characters may be broken, behind what parts them.
+    pub(in crate::report) fn breakable(&mut self, text: &str, kept: usize) {
+        if text.chars().nth(MOST_CHARACTERS).is_some() {
+            return self.text(text);
+        }
+        for (place, word) in text.split(' ').enumerate() {
+            self.0.push_str(if place > 0 { " " } else { "" });
+            if word.chars().count() <= kept {
+                self.text(word);
+                continue;
+            }
+            for (place, part) in word.split_inclusive(['/', ':', '.', '=', '_', '@', '-']).enumerate() {
+                self.0.push_str(if place > 0 { "<wbr/>" } else { "" });
+                self.text(part);
+            }
+        }
+    }
+
     /// Text of several lines.
     pub(in crate::report) fn lines(&mut self, text: &str) {
         for (place, line) in text.lines().enumerate() {
@@ -137,6 +155,14 @@ mod tests {
         assert_eq!(text, format!("<td title=\"{escaped}\">{escaped}</td>"));
         let text = written(|html| html.text("a\u{202e}b\0c\u{1b}[31m\nd"));
         assert_eq!(text, "a\u{fffd}b\u{fffd}c\u{fffd}[31m d");
+    }
+
+    #[test]
+    fn long_words_may_be_broken_where_they_have_parts() {
+        let text = written(|html| html.breakable("docker://a.example/<b>:1 a-b x.y", 10));
+        assert_eq!(text, "docker:<wbr/>/<wbr/>/<wbr/>a.<wbr/>example/<wbr/>&lt;b&gt;:<wbr/>1 a-b x.y");
+        let long = written(|html| html.breakable(&"9".repeat(5_000), 10));
+        assert_eq!(long.chars().count(), MOST_CHARACTERS + 1);
     }
 
     #[test]
