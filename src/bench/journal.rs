@@ -71,6 +71,8 @@ pub struct Try {
     pub run_id: RunId,
     /// When it was begun, in Unix milliseconds UTC.
     pub begun_at_ms: u64,
+    /// When its end was seen, likewise; `None` while it goes on.
+    pub over_at_ms: Option<u64>,
     /// What it measured; `None` while it goes on.
     pub measured: Option<Measured>,
 }
@@ -103,16 +105,23 @@ impl Journal {
         match entry {
             Entry::Begun { at_ms, slot, run_id } => {
                 self.slots.insert(run_id.clone(), slot);
-                self.tries.entry(slot).or_default().push(Try { run_id, begun_at_ms: at_ms, measured: None });
+                self.tries.entry(slot).or_default().push(Try {
+                    run_id,
+                    begun_at_ms: at_ms,
+                    over_at_ms: None,
+                    measured: None,
+                });
             }
             Entry::Withdrawn { run_id } => {
                 let tries = self.slots.remove(&run_id).and_then(|slot| self.tries.get_mut(&slot));
                 tries.into_iter().for_each(|tries| tries.retain(|known| known.run_id != run_id));
             }
-            Entry::Over { run_id, measured, .. } => {
+            Entry::Over { at_ms, run_id, measured } => {
                 let tries = self.slots.get(&run_id).and_then(|slot| self.tries.get_mut(slot));
                 let known = tries.into_iter().flatten().find(|known| known.run_id == run_id);
-                known.into_iter().for_each(|known| known.measured = Some((*measured).clone()));
+                if let Some(known) = known {
+                    (known.over_at_ms, known.measured) = (Some(at_ms), Some(*measured));
+                }
             }
         }
     }

@@ -146,8 +146,8 @@ fn failure(status: &Status, timed: Option<&NodeRecord>, is_steady: bool, warm_up
             let epochs = node.progress.epochs_completed;
             Some(format!("no epoch of known duration beyond the {warm_up} of the warm-up, of {epochs}"))
         }
-        (state, _) => match &status.reason {
-            Some(reason) => Some(format!("{state}: {reason}")),
+        (state, _) => match status.cause.as_ref().map(|cause| &cause.text).or(status.reason.as_ref()) {
+            Some(why) => Some(format!("{state}: {why}")),
             None => Some(state.to_string()),
         },
     }
@@ -211,7 +211,7 @@ fn steady(progress: &Progress, warm_up: u32) -> Option<Steady> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Epoch;
+    use crate::record::{Cause, Epoch, ExitStatus};
 
     fn progress(epochs: &[(f64, bool)]) -> Progress {
         let mut progress = Progress::default();
@@ -259,6 +259,10 @@ mod tests {
         assert_eq!(failure(&state(JobState::Failed), None, true, 1).as_deref(), Some("failed"));
         let killed = Status { reason: Some("memory".into()), ..state(JobState::OutOfMemory) };
         assert_eq!(failure(&killed, None, false, 1).as_deref(), Some("out_of_memory: memory"));
+        let cause = Cause::of(JobState::Failed, Some(ExitStatus::Code(3)), None);
+        let failed = Status { cause, ..state(JobState::Failed) };
+        let why = failure(&failed, None, false, 1).expect("it failed");
+        assert!(why.starts_with("failed: the program") && why.contains('3'), "{why}");
         assert_eq!(failure(&state(JobState::Completed), None, true, 1), None);
     }
 }

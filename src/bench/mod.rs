@@ -6,6 +6,7 @@ mod axis;
 mod cell;
 mod document;
 mod fill;
+mod foreseen;
 mod journal;
 mod matrix;
 mod measured;
@@ -15,6 +16,7 @@ mod remaining;
 
 pub use axis::{Axis, AxisValue};
 pub use cell::Cell;
+pub use foreseen::Foreseen;
 pub use journal::{Entry, Header, Journal, TRIES, Try};
 pub use matrix::{Matrix, parse};
 pub use measured::{Machine, Measured};

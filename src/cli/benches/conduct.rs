@@ -66,6 +66,8 @@ struct Flight {
     slot: Slot,
     begun_at_ms: u64,
     watched: Watched,
+    /// Whether a command before handed it over: when it ended is not known to whoever did not look.
+    is_taken_up: bool,
     /// Since when it has ended well without its last record.
     ended_since: Option<Instant>,
 }
@@ -91,7 +93,6 @@ pub(crate) struct Conductor<'a> {
     queue: VecDeque<Slot>,
     flights: Vec<Flight>,
     pace: Pace,
-    begun: Instant,
     total: usize,
     /// Runs that have a figure, and those that have none.
     successes: usize,
@@ -119,7 +120,6 @@ impl<'a> Conductor<'a> {
             queue: VecDeque::new(),
             flights: Vec::new(),
             pace: Pace::default(),
-            begun: Instant::now(),
             total: slots.len(),
             successes: 0,
             failures: 0,
@@ -127,13 +127,11 @@ impl<'a> Conductor<'a> {
         conductor.take_up()?;
         let in_flight: Vec<Slot> = conductor.flights.iter().map(|flight| flight.slot).collect();
         for slot in slots {
-            let known = conductor.bench.journal.tries(slot).iter().filter_map(|one| one.measured.clone());
-            for measured in known.collect::<Vec<_>>() {
-                measured
-                    .wall_seconds
-                    .into_iter()
-                    .for_each(|seconds| conductor.pace.add(slot.cell, seconds, false));
-                conductor.tally(&measured);
+            for one in conductor.bench.journal.tries(slot).to_vec() {
+                let Some(measured) = &one.measured else { continue };
+                let turnaround = one.over_at_ms.map(|over| seconds_between(one.begun_at_ms, over));
+                conductor.pace.add(slot.cell, measured.wall_seconds.unwrap_or(0.0), turnaround);
+                conductor.tally(measured);
             }
             if !conductor.bench.journal.is_done(slot) && !in_flight.contains(&slot) {
                 conductor.queue.push_back(slot);
@@ -155,7 +153,13 @@ impl<'a> Conductor<'a> {
         for (slot, run_id, begun_at_ms) in going_on {
             match Watched::of_run(&self.tracker, run_id.clone()) {
                 Ok(watched) => {
-                    self.flights.push(Flight { slot, begun_at_ms, watched, ended_since: None });
+                    self.flights.push(Flight {
+                        slot,
+                        begun_at_ms,
+                        watched,
+                        is_taken_up: true,
+                        ended_since: None,
+                    });
                 }
                 Err(_) => {
                     let _ = self.tracker.state.remove_run(&run_id);
@@ -221,7 +225,13 @@ impl<'a> Conductor<'a> {
         match submit::hand_over_as(self.session, &job, run_id.clone()) {
             Ok((record, _)) => {
                 let watched = Watched::new(&record, &job.plan);
-                self.flights.push(Flight { slot, begun_at_ms, watched, ended_since: None });
+                self.flights.push(Flight {
+                    slot,
+                    begun_at_ms,
+                    watched,
+                    is_taken_up: false,
+                    ended_since: None,
+                });
                 Ok(())
             }
             Err(error) => {
@@ -264,11 +274,11 @@ impl<'a> Conductor<'a> {
             JobState::Unknown => Measured::lost("nobody can say what became of it"),
             _ => Measured::of(&tracked.record, &tracked.status, nodes, self.matrix.warm_up),
         };
-        let Flight { slot, begun_at_ms, .. } = *flight;
-        if let Some(seconds) = measured.wall_seconds {
-            self.pace.add(slot.cell, seconds, true);
-        }
+        let Flight { slot, begun_at_ms, is_taken_up, .. } = *flight;
         let at_ms = now_ms();
+        let turnaround = seconds_between(begun_at_ms, at_ms);
+        let seen = (!is_taken_up).then_some(turnaround);
+        self.pace.add(slot.cell, measured.wall_seconds.unwrap_or(0.0), seen);
         let run_id = tracked.record.run_id.clone();
         self.tally(&measured);
         let entry = Entry::Over { at_ms, run_id: run_id.clone(), measured: Box::new(measured.clone()) };
@@ -276,27 +286,28 @@ impl<'a> Conductor<'a> {
         if !self.bench.journal.is_done(slot) {
             self.queue.push_back(slot);
         }
-        self.display.line(&self.told(slot, &run_id, &measured, at_ms.saturating_sub(begun_at_ms)));
+        self.display.line(&self.told(slot, &run_id, &measured, turnaround));
         Ok(())
     }
 
     /// A line that stays: which run of how many, of which cell, what it measured.
-    fn told(&self, slot: Slot, run_id: &RunId, measured: &Measured, took_ms: u64) -> String {
+    fn told(&self, slot: Slot, run_id: &RunId, measured: &Measured, turnaround: f64) -> String {
         let label = self.matrix.label(slot.cell);
         let label = if label.is_empty() { "run".to_owned() } else { label };
         let what = match (&measured.failure, measured.epoch_seconds) {
             (None, Some(seconds)) => format!("{} an epoch, of {}", display_seconds(seconds), measured.epochs),
             (failure, _) => {
                 let why = failure.as_deref().unwrap_or("nothing measured");
+                let ended_well = matches!(measured.state, JobState::Completed | JobState::Unknown);
+                let what = if ended_well { "counts for nothing: " } else { "" };
                 let again =
                     if self.bench.journal.tries(slot).len() < TRIES { "; it is tried again" } else { "" };
-                format!("failed: {why}{again}")
+                format!("{what}{why}{again}")
             }
         };
         let done = self.total.saturating_sub(self.queue.len() + self.flights.len());
         let to_go = if self.display.is_lively() { String::new() } else { self.to_go() };
-        #[expect(clippy::cast_precision_loss, reason = "times of today")]
-        let took = display_seconds(took_ms as f64 / 1e3);
+        let took = display_seconds(turnaround);
         let repeat = slot.repeat + 1;
         let short = &run_id.as_str()[..6];
         format!("[{done}/{}] {label}, repeat {repeat}: {what} (run {short}, {took}){to_go}", self.total)
@@ -304,10 +315,11 @@ impl<'a> Conductor<'a> {
 
     /// `; 12 min to go`.
     fn to_go(&self) -> String {
-        let left = self.queue.iter().copied().chain(self.flights.iter().map(|flight| flight.slot));
         let jobs = u32::try_from(self.max_jobs).unwrap_or(u32::MAX);
-        let elapsed = self.begun.elapsed().as_secs_f64();
-        let seconds = self.pace.seconds_to_go(left.map(|slot| slot.cell), elapsed, jobs);
+        let now = now_ms();
+        let going_on =
+            self.flights.iter().map(|flight| (flight.slot.cell, seconds_between(flight.begun_at_ms, now)));
+        let seconds = self.pace.seconds_to_go(self.queue.iter().map(|slot| slot.cell), going_on, jobs);
         seconds
             .filter(|seconds| *seconds >= 1.0)
             .map_or_else(String::new, |seconds| format!("; {} to go", display_seconds(seconds)))
@@ -358,6 +370,11 @@ fn is_late(tracked: &Tracked, since: &mut Option<Instant>) -> bool {
     let is_written = !nodes.is_empty() && nodes.iter().all(|node| node.state != NodeState::Running);
     let since = *since.get_or_insert_with(Instant::now);
     tracked.status.state == JobState::Completed && !is_written && since.elapsed() < RECORD_PATIENCE
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times of today")]
+fn seconds_between(from_ms: u64, to_ms: u64) -> f64 {
+    to_ms.saturating_sub(from_ms) as f64 / 1e3
 }
 
 fn counted(count: usize, one: &str, more: &str) -> String {

@@ -1,13 +1,12 @@
 //! `dlrun bench run`: a matrix of trainings as jobs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::bench::{Matrix, USUAL_REPEATS, parse};
+use crate::bench::{Foreseen, Matrix, USUAL_REPEATS, parse};
 use crate::cli::args::BenchRun;
 use crate::cli::benches::{BenchDir, Conductor, End, Former, Order, Source, load_cell, may_write_into, tell};
-use crate::cli::commands::submit::tell_plan;
 use crate::cli::error::Error;
 use crate::cli::outcome::code_of_state;
 use crate::cli::progress::Display;
@@ -15,6 +14,8 @@ use crate::cli::session::Session;
 use crate::cli::source::read;
 use crate::cli::table::{rendered, table};
 use crate::job::{JobState, SchedulerKind};
+use crate::plan::Plan;
+use crate::units::display_seconds;
 
 const OPERATION: &str = "bench run";
 
@@ -35,9 +36,9 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
     }
     let first = load_cell(session, &matrix, &source, 0)?;
     matrix.is_on_one_machine = first.plan.scheduler == SchedulerKind::Local;
-    check(session, &matrix, &source)?;
+    let foreseen = check(session, &matrix, &source, repeats)?;
     if args.dry_run {
-        return planned(session, &matrix, &source, repeats);
+        return planned(session, &matrix, &source, repeats, foreseen.as_ref());
     }
     if let Some(dir) = &args.output_dir {
         may_write_into(dir)?;
@@ -77,30 +78,95 @@ fn size(matrix: &Matrix, repeats: u32) -> String {
     format!("{name}: {cells} cells, {repeats} repeats, {} runs, {jobs} at a time", cells * repeats as usize)
 }
 
-/// Checks every cell as `dlrun check` does, before the first is handed over.
-fn check(session: &Session, matrix: &Matrix, source: &Source) -> Result<(), Error> {
+/// Choices that a user must not miss, before anything is queued.
+const TOLD: [&str; 3] = ["scheduler", "environment", "compiler"];
+
+/// Checks every cell as `dlrun check` does, before the first is handed over; says how long all of it will take.
+fn check(
+    session: &Session,
+    matrix: &Matrix,
+    source: &Source,
+    repeats: u32,
+) -> Result<Option<Foreseen>, Error> {
     let mut display = Display::new(session.output);
-    let mut warned = BTreeSet::new();
+    let mut warned: Vec<(String, Vec<usize>)> = Vec::new();
+    let mut choices: BTreeMap<&str, BTreeMap<(String, String), usize>> = BTreeMap::new();
+    let mut forecasts = Vec::new();
     for number in 0..matrix.len() {
         display.now(&format!("checking cell {} of {}", number + 1, matrix.len()), false);
-        let job = load_cell(session, matrix, source, number)?;
-        if number == 0 {
-            tell_plan(session, &job.plan);
-            warned.extend(job.plan.warnings);
-            continue;
+        let Plan { decisions, warnings, forecast, .. } = load_cell(session, matrix, source, number)?.plan;
+        forecasts.push(forecast.and_then(|forecast| forecast.total_seconds));
+        for what in TOLD {
+            let of = decisions.iter().filter(|decision| decision.what == what);
+            let counts = choices.entry(what).or_default();
+            of.for_each(|one| *counts.entry((one.value.clone(), one.why.clone())).or_default() += 1);
         }
-        for warning in job.plan.warnings {
-            if !warned.contains(&warning) {
-                display.line(&format!("warning: cell {}: {warning}", number + 1));
-                warned.insert(warning);
+        for warning in BTreeSet::from_iter(warnings) {
+            match warned.iter_mut().find(|(known, _)| *known == warning) {
+                Some((_, cells)) => cells.push(number + 1),
+                None => warned.push((warning, vec![number + 1])),
             }
         }
     }
-    Ok(())
+    drop(display);
+    for what in TOLD {
+        tell_choice(session, what, &choices[what], matrix.len());
+    }
+    for (warning, cells) in &warned {
+        session.output.warning(&format!("{}{warning}", whose(cells, matrix.len())));
+    }
+    let foreseen = Foreseen::of(forecasts.into_iter(), repeats, matrix.max_jobs);
+    if let Some(foreseen) = &foreseen {
+        session.output.note(&format!("forecast: {}", in_words(foreseen, matrix, repeats)));
+    }
+    Ok(foreseen)
+}
+
+/// What was chosen in how many cells.
+fn tell_choice(session: &Session, what: &str, choices: &BTreeMap<(String, String), usize>, cells: usize) {
+    for ((value, why), count) in choices {
+        let of = if *count == cells { String::new() } else { format!(", in {count} of {cells} cells") };
+        session.output.note(&format!("{what}: {value} ({why}){of}"));
+    }
+}
+
+/// `cells 3, 4 and 2 more: `; of all of them nothing is said.
+fn whose(cells: &[usize], all: usize) -> String {
+    const NAMED: usize = 6;
+    let named: Vec<String> = cells.iter().take(NAMED).map(ToString::to_string).collect();
+    match (cells.len(), cells.len().saturating_sub(NAMED)) {
+        (count, _) if count == all => String::new(),
+        (1, _) => format!("cell {}: ", named[0]),
+        (_, 0) => format!("cells {}: ", named.join(", ")),
+        (_, more) => format!("cells {} and {more} more: ", named.join(", ")),
+    }
+}
+
+/// `160 runs take 27 min (18 min to 44 min, ...), waiting in queues apart`.
+fn in_words(foreseen: &Foreseen, matrix: &Matrix, repeats: u32) -> String {
+    let Foreseen { cells, mean_seconds, low_seconds, high_seconds } = *foreseen;
+    let runs = cells * repeats as usize;
+    let of = match matrix.len() - cells {
+        0 => format!("{runs} runs"),
+        without => format!("{runs} runs, without those of {without} cells that have no forecast,"),
+    };
+    let jobs =
+        if matrix.max_jobs > 1 { format!(" with {} at a time", matrix.max_jobs) } else { String::new() };
+    let [mean, low, high] =
+        [mean_seconds, low_seconds, high_seconds].map(|seconds| display_seconds(seconds.max(0.0)));
+    format!(
+        "{of} take {mean}{jobs} ({low} to {high}: the ends of the cells' 90 % intervals added up), waiting apart"
+    )
 }
 
 /// What would run.
-fn planned(session: &Session, matrix: &Matrix, source: &Source, repeats: u32) -> Result<u8, Error> {
+fn planned(
+    session: &Session,
+    matrix: &Matrix,
+    source: &Source,
+    repeats: u32,
+    foreseen: Option<&Foreseen>,
+) -> Result<u8, Error> {
     let mut cells: Vec<Value> = Vec::new();
     let mut shown = table();
     let heads =
@@ -124,6 +190,7 @@ fn planned(session: &Session, matrix: &Matrix, source: &Source, repeats: u32) ->
         "runs": matrix.len() * repeats as usize,
         "max_jobs": matrix.max_jobs,
         "exclusive": matrix.exclusive,
+        "forecast": foreseen,
         "cells": cells,
     });
     session.output.result(OPERATION, &value, &format!("{}\n\n{}", size(matrix, repeats), rendered(shown)))?;
