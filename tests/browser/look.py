@@ -146,6 +146,9 @@ CROWDED = """[...document.querySelectorAll('svg.plot, svg.scale')].flatMap(svg =
   boxes.filter(([, p]) => p.right > innerWidth + 1 || p.left < -1).forEach(([a]) => over.push(a + ' is cut off'));
   return over;
 }).slice(0, 10)"""
+# Tables that are wider than the page, so that a part of them is out of sight.
+SCROLLING = """[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1)
+  .map(e => e.getAttribute('aria-label') + ' ' + e.scrollWidth + ' > ' + e.clientWidth)"""
 # All that the Tab key must come to.
 VISIBLE = "[...document.querySelectorAll('a[href], summary, [tabindex=\"0\"]')].filter(e => e.checkVisibility()).length"
 HEADINGS = "[...document.querySelectorAll('h1,h2,h3,h4,h5')].map(h => Number(h.tagName[1]))"
@@ -181,6 +184,7 @@ def look(browser, session, page, axe, out):
             "requests": sorted(set(requests + more)),
             "wide": evaluate(browser, session, WIDE),
             "crowded": evaluate(browser, session, CROWDED),
+            "scrolling": evaluate(browser, session, SCROLLING),
             "scrolls_sideways": evaluate(browser, session, "document.documentElement.scrollWidth > innerWidth"),
             "axe": axe_says,
         }

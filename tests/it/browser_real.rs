@@ -3,7 +3,7 @@
 //! `tests/browser/check up` gets Chromium and axe-core, `tests/browser/check env` tells where they are. Screenshots and a PDF of
 //! each page are left in `DLRUN_TEST_SHOTS`, for people to look at.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -19,10 +19,14 @@ fn of_environment(name: &str) -> PathBuf {
 /// What `tests/browser/look.py` says of the report of these runs.
 fn looked_at(env: &TestEnv, name: &str, runs: &[&str]) -> Value {
     let _ = env.dlrun(["report", "--output", "report.html"]).args(runs).run().code(0);
+    page_looked_at(&env.jobs().join("report.html"), name)
+}
+
+fn page_looked_at(page: &Path, name: &str) -> Value {
     let output = Command::new(python())
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/look.py"))
         .args([of_environment("DLRUN_TEST_CHROMIUM"), of_environment("DLRUN_TEST_AXE")])
-        .args([env.jobs().join("report.html"), of_environment("DLRUN_TEST_SHOTS").join(name)])
+        .args([page, &of_environment("DLRUN_TEST_SHOTS").join(name)])
         .output()
         .expect("python3 can be started");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -74,4 +78,32 @@ fn a_comparison_with_scaling() {
     let env = with(&[Trained::usual(1, "resnet50-bf16"), lustre, large, untimed]);
     let runs = ["resnet50-bf16", "resnet50-lustre", "resnet50-2x8", "no-times"];
     assert_good(&looked_at(&env, "four", &runs));
+}
+
+/// Five axes, a cell that fails, and names that are long and hostile.
+#[test]
+#[ignore = "it needs Chromium and axe-core: tests/browser/check"]
+fn a_matrix_of_many_axes() {
+    let env = TestEnv::new();
+    let program = r#"
+[ "$1-$2" = "512-2" ] && exit 3
+for e in 1 2 3; do echo "Epoch $e/3 - 0.$(($1 / 2 + $$ % 7))$e s - loss: 0.5"; done
+"#;
+    let _ = env.write("step.sh", program);
+    let evil = "\"><script>window.evil=1</script>";
+    let text = format!(
+        "[run]\ncommand = [\"sh\", \"step.sh\", \"{{{{batch_size}}}}\", \"{{{{threads}}}}\", \"{{{{image}}}}\", \"{{{{other}}}}\"]\n\
+         [bench]\nname = \"wide\"\nrepeats = 2\n[bench.axes]\n\
+         vars.image = [\"docker://registry.example/deep/learning/tensorflow-with-a-long-name:2.20.0-cpu\", {evil:?}]\n\
+         vars.other = [1]\nframework.compiler = [\"none\", \"xla\"]\n\
+         workload.batch_size = [128, 512]\nvars.threads = [1, 2]\n"
+    );
+    let file = env.write("wide.toml", text);
+    let words = ["bench", "run", "--scheduler", "local", "--max-jobs", "4", "--output-dir", "out"];
+    let _ = env.dlrun(words).arg(file).run().code(10);
+    let found = page_looked_at(&env.jobs().join("out/bench.html"), "matrix");
+    assert_good(&found);
+    for view in ["wide-light", "phone-light"] {
+        assert_eq!(found[view]["scrolling"], Value::Array(Vec::new()), "{view}: tables are seen whole");
+    }
 }

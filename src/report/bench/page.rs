@@ -172,7 +172,9 @@ fn drawn(html: &mut Html, figures: &Figures) {
             }
         });
         for (common, strips) in &groups {
-            common.iter().for_each(|common| html.leaf("h3", &[], common));
+            if let Some(common) = common {
+                html.element("h3", &[], |html| html.breakable(common, table::KEPT));
+            }
             strip::write(html, strips, &scale);
         }
     });

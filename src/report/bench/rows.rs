@@ -31,7 +31,9 @@ impl Unit {
 
     /// `1.250`; what is shorter than nothing has a minus.
     fn shown(&self, seconds: f64) -> String {
-        fixed(seconds * self.of_a_second, self.decimals)
+        let text = fixed(seconds * self.of_a_second, self.decimals);
+        let is_nothing = !text.contains(|c| matches!(c, '1'..='9'));
+        if is_nothing { text.trim_start_matches('-').to_owned() } else { text }
     }
 
     fn or_unknown(&self, seconds: Option<f64>) -> String {
@@ -180,5 +182,6 @@ mod tests {
         assert_eq!(shown(Some((0.25, 0.5))), "0.25 – 0.50");
         assert_eq!(shown(None), UNKNOWN);
         assert_eq!(unit.or_unknown(Some(-1.5)), "-1.50");
+        assert_eq!(unit.or_unknown(Some(-0.001)), "0.00");
     }
 }

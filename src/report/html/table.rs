@@ -2,8 +2,8 @@
 
 use super::Html;
 
-/// Characters of a text that stays in one line.
-const KEPT: usize = 28;
+/// Characters of a text that stays in one line, and of a word that stays whole.
+pub(in crate::report) const KEPT: usize = 28;
 
 /// A column.
 #[derive(Debug, Clone, Copy)]
@@ -102,7 +102,8 @@ pub(in crate::report) fn sections(
                 html.element("tbody", &[], |html| {
                     if let Some(head) = &section.head {
                         html.element("tr", &[("class", "common")], |html| {
-                            html.leaf("th", &[("scope", "rowgroup"), ("colspan", &span)], head);
+                            let attributes = [("scope", "rowgroup"), ("colspan", span.as_str())];
+                            html.element("th", &attributes, |html| html.breakable(head, KEPT));
                         });
                     }
                     section.rows.iter().for_each(|row| card(html, columns, row));

@@ -1,4 +1,5 @@
-//! A matrix on a real cluster: whole nodes, several at a time, and another command that takes up what a killed one left.
+//! Measurements on a real cluster: a matrix on whole nodes, several at a time, and another command that takes up what a killed
+//! one left; kinds of nodes, a job each.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -73,4 +74,34 @@ fn a_matrix_has_whole_nodes_and_survives_its_command() {
     assert!((medians[0] - 1.525).abs() < 0.1 && (medians[1] - 3.525).abs() < 0.1, "{medians:?}");
     let runs = fs::read_dir(user.state_dir().join("runs")).expect("a directory").count();
     assert_eq!(runs, 4, "no run is doubled");
+}
+
+/// The cluster's nodes have two kinds of features, and are this machine, all of them.
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn each_kind_of_node_is_measured_by_a_job_of_its_own() {
+    let user = User::new();
+    let words = ["bench", "node", "--submit", "--scheduler", "slurm", "--queue", "debug"];
+    // Small, and kept although other tests keep the machine busy; a directory whose name is hard to quote.
+    let dir = user.home().join("it's $(id) here");
+    let dir = dir.to_string_lossy().into_owned();
+    let _ = user.run("mkdir", &[&dir]).ok();
+    let small = ["--arrays", "96MiB", "--file", "16MiB", "--dir", &dir, "--force", "--json"];
+    let result = user.dlrun(&[&words[..], &small[..]].concat()).result();
+    let jobs = result["jobs"].as_array().expect("a list");
+    let kinds: BTreeSet<&str> = jobs.iter().filter_map(|job| job["node"].as_str()).collect();
+    assert_eq!((jobs.len(), kinds.len()), (2, 2), "{result}");
+    for job in jobs {
+        let run = job["run_id"].as_str().expect("it was handed over");
+        assert_eq!((&job["queue"], &job["ok"]), (&json!("debug"), &json!(true)), "{job}");
+        let waited = user.dlrun(&["wait", run]);
+        assert_eq!(waited.code, 0, "{waited:?} {:?}", user.dlrun(&["logs", run]));
+    }
+    let targets = fs::read_dir(user.state_dir().join("targets")).expect("figures are kept").flatten();
+    let targets: Vec<_> = targets.map(|target| target.path()).collect();
+    assert_eq!(targets.len(), 1, "{targets:?}");
+    let kept: Value = serde_json::from_str(&fs::read_to_string(&targets[0]).expect("a file")).expect("JSON");
+    assert!(kept["figures"]["core_gflops"].as_f64() > Some(0.0), "{kept}");
+    assert!(kept["figures"]["disk_mb_per_second"].as_f64() > Some(0.0), "{kept}");
+    assert_eq!(kept["bench"]["disk"]["directory"], json!(dir), "{kept}");
 }

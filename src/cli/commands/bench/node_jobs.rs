@@ -57,12 +57,16 @@ pub(super) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
         let error = Error::new(Kind::TryAgain, "no kind of node can be measured now");
         return Err(left.into_iter().fold(error, Error::hinted));
     }
+    if let Some(dir) = args.dir.as_deref().filter(|dir| !dir.is_dir()) {
+        let text = format!("`--dir`: {} is no directory here; the nodes must have it", dir.display());
+        session.output.warning(&text);
+    }
     let mut sent = Vec::new();
     for (number, order) in orders.into_iter().enumerate() {
         let run = send(session, args, kind, &order, number + 1);
         sent.push(Sent { order, run });
     }
-    tell(session, &sent, &left)
+    tell(session, args, &sent, &left)
 }
 
 /// Who takes the jobs.
@@ -109,8 +113,10 @@ fn orders(site: &SiteModel, queue: Option<&str>) -> (Vec<Order>, Vec<String>) {
             continue;
         }
         kinds.push(node);
+        let features =
+            if node.features.is_empty() { String::new() } else { format!(", {}", node.features.join(" ")) };
         orders.push(Order {
-            node: described(node),
+            node: format!("{}{features}", described(node)),
             queue: found,
             cpus: node.cpus,
             gpus: node.gpus.first().map(|(kind, count)| match kind.as_str() {
@@ -212,7 +218,7 @@ fn plain(text: &str) -> Result<&str, Error> {
 }
 
 /// Says what was sent; the exit code is the worst.
-fn tell(session: &Session, sent: &[Sent], left: &[String]) -> Result<u8, Error> {
+fn tell(session: &Session, args: &BenchNode, sent: &[Sent], left: &[String]) -> Result<u8, Error> {
     let (mut text, mut worst, mut any) = (String::new(), 0, false);
     let mut jobs: Vec<Value> = Vec::new();
     for Sent { order, run } in sent {
@@ -242,7 +248,11 @@ fn tell(session: &Session, sent: &[Sent], left: &[String]) -> Result<u8, Error> 
         session.output.note(why);
     }
     if any {
-        text.push_str("what they find is kept here as it comes; `dlrun logs RUN` shows it\n");
+        text.push_str(if args.force {
+            "what they find is kept here as it comes; `dlrun logs RUN` shows it\n"
+        } else {
+            "what they find is kept here as it comes, but that of a busy node (exit code 75); `dlrun logs RUN` shows it\n"
+        });
     }
     session.output.result(
         "bench node",
@@ -307,6 +317,7 @@ mod tests {
         let (found, left) = orders(&site(nodes.clone()), None);
         let shown: Vec<_> = found.iter().map(|order| (order.cpus, order.queue.as_deref())).collect();
         assert_eq!(shown, [(Some(16), Some("batch")), (Some(32), Some("long"))]);
+        assert!(found[1].node.ends_with(", ib rack2"), "{}", found[1].node);
         assert_eq!(
             (found[1].gpus.as_deref(), found[1].constraint.as_deref()),
             (Some("v100:4"), Some("ib&rack2"))
