@@ -296,11 +296,19 @@ impl PrivateDir {
     /// # Errors
     /// `Write`; the old content is still there.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), PrivateError> {
+        self.replace_by(name, &[bytes])
+    }
+
+    /// The same with content in chunks, one after the other.
+    ///
+    /// # Errors
+    /// As [`PrivateDir::replace`].
+    pub fn replace_by(&self, name: &str, chunks: &[impl AsRef<[u8]>]) -> Result<(), PrivateError> {
         let failed = |source| PrivateError::Write { path: self.path.join(name), source };
         let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
         let temporary = format!(".{name}.{random:016x}");
         let written = self.create_file(&temporary).and_then(|mut file| {
-            file.write_all(bytes)?;
+            chunks.iter().try_for_each(|chunk| file.write_all(chunk.as_ref()))?;
             file.sync_all()?;
             drop(file);
             Ok(renameat(&self.fd, temporary.as_str(), &self.fd, name)?)

@@ -1,4 +1,4 @@
-//! The model: fitting it, and keeping it as bytes.
+//! The model: fitting it, and what it says of itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use super::bytes::{Reader, Writer};
 use super::calibrate::{Stretch, stretches};
 use super::design::Design;
 use super::facts::Facts;
+use super::file::{Back, Place};
 use super::fit::State;
 use super::gather::Gathered;
 use super::hash::mixed;
@@ -17,7 +18,7 @@ use super::known::{self, Known};
 use super::part::{self, Decoded, Outline, Part};
 use super::response::Response;
 use super::usual::Usual;
-use super::{Explanation, Hardware, Head, Observation, Priors, Unfit, Unreadable};
+use super::{Explanation, Hardware, Head, Observation, Priors, Unfit, Unreadable, file};
 use crate::job::SchedulerKind;
 
 /// Variances are looked for on this many configurations; more of them say the same.
@@ -35,42 +36,28 @@ const WORTH_A_THREAD: usize = 500;
 /// What recorded runs say about runs to come. It says the same for the same runs, priors and dlrun, to the last bit.
 #[derive(Debug, Clone)]
 pub struct Model {
-    head: Head,
-    tables: Tables,
-    decoded: Vec<Decoded>,
-    /// All after the head.
-    body: Arc<Vec<u8>>,
-    /// Where in `body` what lies.
-    places: Places,
+    pub(super) head: Head,
+    pub(super) tables: Tables,
+    pub(super) decoded: Vec<Decoded>,
+    /// Where in `front` it lies what was measured at all: from, to.
+    pub(super) known: (usize, usize),
+    /// Where in `front` the parts lie.
+    pub(super) parts: Vec<(usize, usize)>,
+    /// What every forecast needs, behind the file's first line where it was read from one.
+    pub(super) front: Arc<Vec<u8>>,
+    pub(super) line_bytes: usize,
+    pub(super) back: Back,
 }
 
 /// What is short, as JSON.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Tables {
-    outlines: Vec<Outline>,
-    compilers: BTreeMap<u64, Vec<String>>,
-    usual: Usual,
+pub(super) struct Tables {
+    pub(super) outlines: Vec<Outline>,
+    pub(super) compilers: BTreeMap<u64, Vec<String>>,
+    pub(super) usual: Usual,
+    /// Where the [`Explanation`] lies, as JSON.
+    pub(super) explanation: Place,
 }
-
-/// Pieces of the body: from, to.
-#[derive(Debug, Clone, Default)]
-struct Places {
-    known: (usize, usize),
-    parts: Vec<(usize, usize)>,
-    explanation: (usize, usize),
-}
-
-/// The first line of the file, but for its last key.
-#[derive(Serialize, Deserialize)]
-struct FirstLine {
-    #[serde(flatten)]
-    head: Head,
-    /// Checksum of the rest, CRC-32.
-    rest_crc32: u32,
-}
-
-/// The last key of the first line: the CRC-32 of what stands before it. The first files had none.
-const LINE_SUM: &str = ",\"line_crc32\":";
 
 impl Model {
     /// Learns from runs. Their order does not matter.
@@ -91,8 +78,10 @@ impl Model {
         let of_times = |response: &&Response| matches!(response, Response::Epoch | Response::Whole);
         let explained = responses.iter().find(of_times).copied();
         let learned = all_learned(&responses, explained, &gathered, priors)?;
-        let (mut tables, mut body) = (Tables::default(), Writer::default());
-        let (mut parts, mut explanation, mut scatter) = (Vec::new(), Explanation::default(), (None, None));
+        let mut tables = Tables::default();
+        let (mut parts, mut back, mut explanation, mut scatter) =
+            (Vec::new(), Vec::new(), Explanation::default(), (None, None));
+        let mut from = 0;
         for its in learned {
             gathered.counts.pooled += its.pooled;
             if let Some(told) = its.told {
@@ -107,77 +96,24 @@ impl Model {
                 gathered.counts.repeats = Some(told.repeats);
                 explanation = told.explanation;
             }
-            tables.outlines.push(its.outline);
-            parts.push(its.part);
+            // A file of many workloads is large: what was written is not copied again.
+            tables.outlines.push(Outline { from, ..its.outline });
+            from += its.part.own.len() as u64;
+            parts.push(its.part.shared);
+            back.push(Arc::new(its.part.own));
         }
         tables.compilers = gathered.compilers();
         tables.usual = std::mem::take(&mut gathered.usual).shortened();
-        body.block(&json(&tables));
-        let mut runs = Writer::default();
-        known::write(&gathered, &mut runs);
-        body.block(&runs.0);
-        body.block(&json(&explanation));
+        let explanation = serde_json::to_vec(&explanation).expect("numbers and text with text as keys");
+        let crc32 = crc32fast::hash(&explanation);
+        tables.explanation = Place { from, length: explanation.len(), crc32 };
+        back.push(Arc::new(explanation));
+        let mut known = Writer::default();
+        known::write(&gathered, &mut known);
         let head = head(&gathered, priors, scatter);
         drop(gathered);
-        // One part after the other is let go: a file of many workloads is large.
-        parts.into_iter().for_each(|part| body.block(&part));
-        Self::from_body(head, Arc::new(body.0)).map_err(|_| Unfit::Unsolvable { response: "file" })
-    }
-
-    fn from_body(head: Head, body: Arc<Vec<u8>>) -> Result<Self, Unreadable> {
-        let damaged = || Unreadable::Damaged("its tables cannot be read");
-        let mut reader = Reader(&body);
-        let mut places = Places::default();
-        let (_, tables) = block(&body, &mut reader).ok_or_else(damaged)?;
-        let tables: Tables = serde_json::from_slice(tables).map_err(|_| damaged())?;
-        let runs;
-        (places.known, runs) = block(&body, &mut reader).ok_or_else(damaged)?;
-        Known::read(&mut Reader(runs)).ok_or_else(damaged)?;
-        places.explanation = block(&body, &mut reader).ok_or_else(damaged)?.0;
-        let mut decoded = Vec::new();
-        for outline in &tables.outlines {
-            let (place, bytes) = block(&body, &mut reader).ok_or_else(damaged)?;
-            places.parts.push(place);
-            decoded.push(Decoded::read(outline, &mut Reader(bytes)).ok_or_else(damaged)?);
-        }
-        if decoded.is_empty() {
-            return Err(damaged());
-        }
-        Ok(Self { head, tables, decoded, places, body: Arc::clone(&body) })
-    }
-
-    /// The bytes of a model file: a line of JSON, then the rest.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let line = FirstLine { head: self.head.clone(), rest_crc32: crc32fast::hash(&self.body) };
-        let mut bytes = json(&line);
-        // The brace comes after the checksum.
-        bytes.pop();
-        let sum = line_sum(&bytes);
-        bytes.extend_from_slice(sum.as_bytes());
-        bytes.push(b'\n');
-        bytes.extend_from_slice(&self.body);
-        bytes
-    }
-
-    /// Reads a model file. Only what each forecast needs is decoded.
-    ///
-    /// # Errors
-    /// Where it is none, is damaged, or was written by a newer dlrun.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
-        let (line, body) = split(bytes)?;
-        if crc32fast::hash(body) != line.rest_crc32 {
-            return Err(Unreadable::Damaged("its checksum is another one"));
-        }
-        Self::from_body(line.head, Arc::new(body.to_vec()))
-    }
-
-    /// The head of a model file, out of its first line alone; see [`Model::from_bytes`] for the errors.
-    ///
-    /// # Errors
-    /// Where it is no model, or one of a newer dlrun.
-    pub fn head_of(bytes: &[u8]) -> Result<Head, Unreadable> {
-        split(bytes).map(|(line, _)| line.head)
+        let front = file::front(&tables, &known.0, &parts);
+        Self::of_parts(head, front, 0, Back::Here(back)).ok_or(Unfit::Unsolvable { response: "file" })
     }
 
     /// What the model says of itself.
@@ -215,31 +151,34 @@ impl Model {
     }
 
     /// What it has learned.
-    #[must_use]
-    pub fn explanation(&self) -> Explanation {
-        let (from, to) = self.places.explanation;
-        self.body.get(from..to).and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default()
+    ///
+    /// # Errors
+    /// Where that piece of its file is damaged or cannot be read.
+    pub fn explanation(&self) -> Result<Explanation, Unreadable> {
+        let piece = self.back.piece(self.tables.explanation);
+        let read = piece.and_then(|text| serde_json::from_slice(&text).ok());
+        read.ok_or(Unreadable::Damaged("what it says of itself cannot be read"))
     }
 
     /// What is known of a response; `None`: nothing was measured of it.
     pub(super) fn part(&self, response: Response) -> Option<Part<'_>> {
         let at = self.tables.outlines.iter().position(|outline| outline.response == response)?;
-        let (from, to) = *self.places.parts.get(at)?;
-        self.decoded.get(at)?.part(self.tables.outlines.get(at)?, self.body.get(from..to)?)
+        let (from, to) = *self.parts.get(at)?;
+        let bytes = self.front.get(from..to)?;
+        self.decoded.get(at)?.part(self.tables.outlines.get(at)?, bytes, &self.back)
     }
 
     /// What was measured at all.
     pub(super) fn known(&self) -> Option<Known<'_>> {
-        let (from, to) = self.places.known;
-        Known::read(&mut Reader(self.body.get(from..to)?))
+        let (from, to) = self.known;
+        Known::read(&mut Reader(self.front.get(from..to)?))
     }
 }
 
 /// What was learned of a response.
 struct Learned {
     outline: Outline,
-    /// The bytes of its part.
-    part: Vec<u8>,
+    part: part::Bytes,
     /// Levels without a coefficient of their own.
     pooled: u64,
     told: Option<Told>,
@@ -296,11 +235,10 @@ fn learned(
             .map(count),
         repeats: count(design.repeats()),
     });
-    let mut writer = Writer::default();
-    part::write(&state, &mut writer).ok_or_else(unsolvable)?;
+    let part = part::write(&state).ok_or_else(unsolvable)?;
     let components = state.components.clone();
-    let outline = Outline { response, centres: design.layout.centres, components, stretch };
-    Ok(Learned { outline, part: writer.0, pooled: design.pooled, told })
+    let outline = Outline { response, centres: design.layout.centres, components, stretch, from: 0 };
+    Ok(Learned { outline, part, pooled: design.pooled, told })
 }
 
 /// Finds variances on a part of the configurations, then the solution on all.
@@ -361,40 +299,6 @@ fn nothing_timed(gathered: &Gathered) -> Unfit {
     let told: Vec<String> = left_out.iter().map(|(what, count)| format!("{count} unusable {what}")).collect();
     let left_out = if told.is_empty() { "no epochs, no length".to_owned() } else { told.join(", ") };
     Unfit::NothingTimed { runs: gathered.counts.runs, left_out }
-}
-
-fn split(bytes: &[u8]) -> Result<(FirstLine, &[u8]), Unreadable> {
-    /// Longer first lines are no model's.
-    const LONGEST: usize = 1 << 20;
-    let end = bytes.iter().take(LONGEST).position(|byte| *byte == b'\n').ok_or(Unreadable::NoModel)?;
-    let (line, rest) = bytes.split_at(end);
-    let sum_at = line.windows(LINE_SUM.len()).rposition(|part| part == LINE_SUM.as_bytes());
-    if sum_at.is_some_and(|at| line[at..] != *line_sum(&line[..at]).as_bytes()) {
-        return Err(Unreadable::Damaged("the checksum of its first line is another one"));
-    }
-    let value: serde_json::Value = serde_json::from_slice(line).map_err(|_| Unreadable::NoModel)?;
-    let format = value.get("dlrun_model").and_then(serde_json::Value::as_u64).ok_or(Unreadable::NoModel)?;
-    if format > u64::from(MODEL_FORMAT) {
-        return Err(Unreadable::Newer { found: format });
-    }
-    let line = serde_json::from_value(value).map_err(|_| Unreadable::Damaged("its first line is no head"))?;
-    Ok((line, &rest[1..]))
-}
-
-/// The end of a first line that begins so.
-fn line_sum(line: &[u8]) -> String {
-    format!("{LINE_SUM}{}}}", crc32fast::hash(line))
-}
-
-/// The next block, and where it lies.
-fn block<'a>(body: &[u8], reader: &mut Reader<'a>) -> Option<((usize, usize), &'a [u8])> {
-    let bytes = reader.block()?;
-    let end = body.len() - reader.0.len();
-    Some(((end - bytes.len(), end), bytes))
-}
-
-fn json(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("numbers and text with text as keys")
 }
 
 fn count(count: usize) -> u64 {

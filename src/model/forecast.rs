@@ -6,6 +6,10 @@ use super::response::Response;
 use super::{Model, Situation};
 use crate::record::{Forecast, Interval};
 
+/// What a forecast goes without where the model's file fails it.
+const UNREAD: &str =
+    "what was learned of this workload cannot be read: the model's file is damaged, or out of reach";
+
 /// A response with the workload that was asked for last: candidates of one job share it.
 struct Asked<'a> {
     part: Part<'a>,
@@ -23,6 +27,11 @@ impl Asked<'_> {
 
     fn knows(&self, facts: &Facts) -> bool {
         self.part.has_workload(facts.workload)
+    }
+
+    /// Whether the workload that was asked for last is there and could not be read.
+    fn is_unread(&self) -> bool {
+        matches!(self.workload, Some((hash, None)) if self.part.has_workload(hash))
     }
 }
 
@@ -48,11 +57,15 @@ impl Model {
         situations.iter().map(|situation| self.one(situation, &mut asked)).collect()
     }
 
-    fn one(&self, situation: &Situation, asked: &mut [Option<Asked<'_>>; Response::ALL.len()]) -> Forecast {
+    fn one(
+        &self,
+        situation: &Situation,
+        asked_all: &mut [Option<Asked<'_>>; Response::ALL.len()],
+    ) -> Forecast {
         let known = self.known().expect("it was read when the model was");
         let (facts, assumed) = known.completed(situation);
         let far = known.outside(situation, &facts);
-        let [epoch, first_extra, outside, memory, whole_run] = asked;
+        let [epoch, first_extra, outside, memory, whole_run] = &mut *asked_all;
         let (basis, runs) = known.basis(&facts);
         let interval =
             |asked: &mut Option<Asked<'_>>| asked.as_mut().map(|asked| asked.predict(&facts, &far));
@@ -86,6 +99,9 @@ impl Model {
                 steady.zip(epochs).map(|(steady, epochs)| total(&forecast, steady, epochs));
         } else {
             forecast.total_seconds = interval(whole_run).map(timed);
+        }
+        if asked_all.iter().flatten().any(Asked::is_unread) {
+            forecast.beyond.push(UNREAD.to_owned());
         }
         forecast
     }

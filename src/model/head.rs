@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// The version of the file that is written. Older ones are read.
-pub const MODEL_FORMAT: u32 = 1;
+pub const MODEL_FORMAT: u32 = 2;
 
 /// The beginning of a model file: all that can be said of a model without the model itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -102,6 +102,12 @@ pub enum Unreadable {
     /// A newer dlrun wrote it.
     #[error("it has format {found}; this dlrun reads formats up to {known}", known = MODEL_FORMAT)]
     Newer {
+        /// The format that it has.
+        found: u64,
+    },
+    /// A dlrun of before the first release wrote it.
+    #[error("it has format {found}, of before the first release; this dlrun reads formats from {known}", known = MODEL_FORMAT)]
+    Older {
         /// The format that it has.
         found: u64,
     },

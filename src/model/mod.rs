@@ -5,7 +5,7 @@
 //!
 //! From runs to a [`Model`]: `gather` reads the runs once, `facts` makes numbers of a situation and `block` terms of those, `design`
 //! makes equations of them for each `response`, `solve` solves them, `fit` does so again and again until weights and variances
-//! agree, `calibrate` checks the intervals, `fitted` keeps it all as bytes, of which `part` and `known` answer what
+//! agree, `calibrate` checks the intervals, `fitted` does all that and `file` keeps it as bytes, of which `part` and `known` answer what
 //! `forecast` asks. `evaluate` holds parts of the runs back and judges what is said of them, beside the simpler ways of `baseline`.
 
 #[cfg(test)]
@@ -19,6 +19,7 @@ mod design;
 mod evaluate;
 mod explanation;
 mod facts;
+mod file;
 mod fit;
 mod fitted;
 mod forecast;
@@ -43,6 +44,7 @@ pub use evaluate::{
     Score, View, challenge, evaluate, evaluate_with, live,
 };
 pub use explanation::{Explanation, LearnedEffect, RatioInterval, Spread};
+pub use file::{Extent, LONGEST_LINE, Pieces};
 pub use fitted::Model;
 pub use foretold::{Came, Foretold};
 pub use head::{Counts, Head, MODEL_FORMAT, Unfit, Unreadable};

@@ -8,16 +8,15 @@ use super::calibrate::Stretch;
 use super::chance::{Dice, RUN_WIDTH, Z95, t95};
 use super::design::{CellKey, Layout};
 use super::facts::{EXACT, Facts};
+use super::file::{Back, Place};
 use super::fit::State;
 use super::hash::mixed;
 use super::response::Response;
 use super::solve::{Components, Few, Own, OwnKnown, Spelled, product};
 use crate::record::Interval;
 
-/// Bytes of a workload's record: hash, offset, length.
-const WORKLOAD: usize = 16;
-/// Bytes of a cell's record: key, mean, share that is kept.
-const CELL: usize = 16;
+/// Bytes of a workload's record: hash, offset, length, CRC-32.
+const WORKLOAD: usize = 24;
 /// Degrees of freedom of what the coefficients leave open: they rest on many runs.
 const COEFFICIENTS: f64 = 30.0;
 /// Logarithms beyond these are no times and sizes.
@@ -31,6 +30,17 @@ pub(super) struct Outline {
     pub(super) components: Components,
     /// What makes intervals hold for the runs that were fitted, each left out in turn.
     pub(super) stretch: Stretch,
+    /// Where behind the front the workloads of this response begin.
+    pub(super) from: u64,
+}
+
+/// The bytes of a part.
+#[derive(Debug, Default)]
+pub(super) struct Bytes {
+    /// What every forecast needs.
+    pub(super) shared: Vec<u8>,
+    /// What each workload has of its own.
+    pub(super) own: Vec<u8>,
 }
 
 /// A response's solution.
@@ -41,8 +51,7 @@ pub(super) struct Part<'a> {
     pub(super) shared: &'a [f64],
     covariance: Floats<'a>,
     workloads: &'a [u8],
-    blocks: &'a [u8],
-    cells: &'a [u8],
+    back: &'a Back,
 }
 
 /// What is decoded of a part when a file is read.
@@ -52,36 +61,40 @@ pub(super) struct Decoded {
     pub(super) shared: Vec<f64>,
 }
 
-/// The bytes of a part.
-pub(super) fn write(state: &State<'_>, writer: &mut Writer) -> Option<()> {
+/// Writes what [`Decoded`] and [`Part`] read.
+pub(super) fn write(state: &State<'_>) -> Option<Bytes> {
     let (design, posterior) = (state.design, state.posterior.as_ref()?);
-    writer.count(design.layout.keys.len());
-    design.layout.keys.iter().for_each(|key| writer.u64(*key));
-    posterior.shared.iter().for_each(|value| writer.f64(*value));
+    let mut shared = Writer::default();
+    shared.count(design.layout.keys.len());
+    design.layout.keys.iter().for_each(|key| shared.u64(*key));
+    posterior.shared.iter().for_each(|value| shared.f64(*value));
     let mut covariance = Writer::default();
     posterior.covariance.iter().for_each(|value| covariance.f32(*value));
-    writer.block(&covariance.0);
-    let (mut index, mut blocks) = (Writer::default(), Writer::default());
+    shared.block(&covariance.0);
+    let (mut index, mut workloads) = (Writer::default(), Writer::default());
     for (at, (span, own)) in design.spans.iter().zip(&posterior.own).enumerate() {
-        let begin = blocks.0.len();
-        write_own(own, state.noise[at], state.noise_freedom[at], &mut blocks);
+        let begin = workloads.0.len();
+        write_own(own, state.noise[at], state.noise_freedom[at], &mut workloads);
+        write_cells(state, span.cells.clone(), &mut workloads);
         index.u64(span.workload);
-        index.count(begin);
-        index.count(blocks.0.len() - begin);
+        index.u64(begin as u64);
+        index.count(workloads.0.len() - begin);
+        index.u32(crc32fast::hash(&workloads.0[begin..]));
     }
-    writer.block(&index.0);
-    writer.block(&blocks.0);
-    let mut cells: Vec<usize> =
-        (0..design.cells.len()).filter(|cell| state.evidence[*cell].weight > 0.0).collect();
-    cells.sort_unstable_by_key(|cell| design.cells[*cell].key);
-    let mut records = Writer::default();
+    shared.block(&index.0);
+    Some(Bytes { shared: shared.0, own: workloads.0 })
+}
+
+/// What was measured of each configuration, in the order of the keys.
+fn write_cells(state: &State<'_>, cells: std::ops::Range<usize>, writer: &mut Writer) {
+    let mut cells: Vec<usize> = cells.filter(|cell| state.evidence[*cell].weight > 0.0).collect();
+    cells.sort_unstable_by_key(|cell| state.design.cells[*cell].key);
+    writer.count(cells.len());
     for cell in cells {
-        records.u64(design.cells[cell].key);
-        records.f32(state.evidence[cell].mean);
-        records.f32(state.evidence[cell].kept);
+        writer.u64(state.design.cells[cell].key);
+        writer.f32(state.evidence[cell].mean);
+        writer.f32(state.evidence[cell].kept);
     }
-    writer.block(&records.0);
-    Some(())
 }
 
 fn write_own(own: &Own, noise: f64, freedom: f64, writer: &mut Writer) {
@@ -127,6 +140,8 @@ pub(super) struct Workload {
     covariance: Vec<f64>,
     noise: f64,
     freedom: f64,
+    /// Of each configuration: key, mean, and how far that is to be believed before its parts.
+    cells: Vec<(u64, f64, f64)>,
 }
 
 fn read_own(bytes: &[u8], layout: &Layout, components: &Components) -> Option<Workload> {
@@ -167,8 +182,11 @@ fn read_own(bytes: &[u8], layout: &Layout, components: &Components) -> Option<Wo
         own.known = OwnKnown::Cells(Few { rows, weights: symmetric(cells, &mut || reader.f32())? });
     }
     let known = own.spelled(&own.local(layout, components)).into_owned();
+    let count = reader.count()?;
+    let mut cell = |_| Some((reader.u64()?, reader.f32()?, reader.f32()?.clamp(0.0, 1.0)));
+    let cells = (0..count).map(&mut cell).collect::<Option<Vec<_>>>()?;
     let covariance = Vec::new();
-    Some(Workload { own, known, covariance, noise: noise.max(1e-9), freedom: freedom.max(1.0) })
+    Some(Workload { own, known, covariance, noise: noise.max(1e-9), freedom: freedom.max(1.0), cells })
 }
 
 /// A symmetric matrix out of what [`half`] left of it.
@@ -200,13 +218,16 @@ impl Decoded {
         let ascending = keys.windows(2).all(|pair| pair[0] < pair[1]);
         (ascending && reader.block()?.len() == 4 * count * count).then_some(())?;
         reader.block()?.len().is_multiple_of(WORKLOAD).then_some(())?;
-        reader.block()?;
-        reader.block()?.len().is_multiple_of(CELL).then_some(())?;
         Some(Self { layout: Layout { keys, centres: outline.centres }, shared })
     }
 
-    /// The part, with what lies in the bytes.
-    pub(super) fn part<'a>(&'a self, outline: &'a Outline, bytes: &'a [u8]) -> Option<Part<'a>> {
+    /// The part, with what lies in the front's bytes and behind them.
+    pub(super) fn part<'a>(
+        &'a self,
+        outline: &'a Outline,
+        bytes: &'a [u8],
+        back: &'a Back,
+    ) -> Option<Part<'a>> {
         let mut reader = Reader(bytes);
         reader.take(4 + 16 * self.layout.keys.len())?;
         Some(Part {
@@ -215,8 +236,7 @@ impl Decoded {
             shared: &self.shared,
             covariance: Floats(reader.block()?),
             workloads: reader.block()?,
-            blocks: reader.block()?,
-            cells: reader.block()?,
+            back,
         })
     }
 }
@@ -281,12 +301,10 @@ struct Row {
 }
 
 impl Part<'_> {
-    /// The workload, where it was measured.
+    /// The workload, where it was measured and can be read.
     pub(super) fn workload(&self, hash: u64) -> Option<Workload> {
-        let mut record = record(self.workloads, WORKLOAD, hash)?;
-        let (offset, length) = (record.count()?, record.count()?);
-        let bytes = self.blocks.get(offset..offset.checked_add(length)?)?;
-        let mut workload = read_own(bytes, self.layout, &self.outline.components)?;
+        let bytes = self.back.piece(self.place(record(self.workloads, WORKLOAD, hash)?)?)?;
+        let mut workload = read_own(&bytes, self.layout, &self.outline.components)?;
         let count = self.layout.keys.len();
         for (at, one) in workload.own.places.iter().enumerate() {
             let column = usize::from(*one) * count;
@@ -294,6 +312,18 @@ impl Part<'_> {
             workload.covariance.extend(row.map(|other| self.covariance.at(column + usize::from(*other))));
         }
         Some(workload)
+    }
+
+    /// Where a workload lies, of its record without the hash.
+    fn place(&self, mut record: Reader<'_>) -> Option<Place> {
+        let from = self.outline.from.checked_add(record.u64()?)?;
+        Some(Place { from, length: record.count()?, crc32: record.u32()? })
+    }
+
+    /// Where each workload lies.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> {
+        let records = self.workloads.chunks_exact(WORKLOAD);
+        records.filter_map(|record| self.place(Reader(record.get(8..)?)))
     }
 
     /// Whether there is a workload, without reading it.
@@ -357,7 +387,7 @@ impl Part<'_> {
         } else {
             open = self.spread(&row.known);
         }
-        let (cell_mean, kept) = self.cell(row.cell).unwrap_or((mean, 0.0));
+        let (cell_mean, kept) = cell(workload, row.cell).unwrap_or((mean, 0.0));
         let left = 1.0 - kept;
         mean += kept * (cell_mean - mean);
         total.add(left * left * open.max(0.0), COEFFICIENTS);
@@ -386,12 +416,6 @@ impl Part<'_> {
         total.add(stretch.runs.powi(2) * RUN_WIDTH * noise, freedom);
         let sd = total.variance.sqrt() * t95(total.freedom()) / Z95;
         Predicted { mean, sd }
-    }
-
-    /// What was measured of a configuration: the mean, and how far it is to be believed before its parts.
-    fn cell(&self, key: u64) -> Option<(f64, f64)> {
-        let mut record = record(self.cells, CELL, key)?;
-        Some((record.f32()?, record.f32()?.clamp(0.0, 1.0)))
     }
 
     /// The variance of a sum of shared coefficients.
@@ -464,7 +488,7 @@ impl Part<'_> {
             for (block, term) in &row.foreign {
                 mean += term.value * level(components.local[*block as usize], term.key, facts.workload);
             }
-            let (cell_mean, kept) = self.cell(row.cell).unwrap_or((mean, 0.0));
+            let (cell_mean, kept) = cell(workload.as_ref(), row.cell).unwrap_or((mean, 0.0));
             mean + kept * (cell_mean - mean) + level((1.0 - kept) * components.interaction, row.cell, 2)
         };
         all.iter().zip(&rows).map(one).collect()
@@ -480,6 +504,13 @@ impl Part<'_> {
         let moves = correlated(covariance, &normals);
         places.iter().zip(moves).map(|(place, by)| self.shared[usize::from(*place)] + by).collect()
     }
+}
+
+/// What was measured of a configuration: the mean, and how far it is to be believed before its parts.
+fn cell(workload: Option<&Workload>, key: u64) -> Option<(f64, f64)> {
+    let cells = &workload?.cells;
+    let at = cells.binary_search_by_key(&key, |cell| cell.0).ok()?;
+    Some((cells[at].1, cells[at].2))
 }
 
 /// The factors of the shared coefficients once a workload's own ones have moved with them: of those that its runs meet, and of others.

@@ -424,7 +424,8 @@ fn files_that_are_no_models_are_refused_by_name() {
     let _ = show(&file).code(65).warns("the checksum of its first line is another one");
     // What a newer one writes may have no such checksum.
     let (head, _) = head.split_once(",\"line_crc32\"").expect("a checksum");
-    fs::write(&file, head.replacen("\"dlrun_model\":1", "\"dlrun_model\":9", 1) + "}\n").expect("ours");
+    let format = format!("\"dlrun_model\":{}", dlrun::model::MODEL_FORMAT);
+    fs::write(&file, head.replacen(&format, "\"dlrun_model\":9", 1) + "}\n").expect("ours");
     let _ = show(&file).code(78).warns("format 9");
     fs::write(&file, "").expect("ours");
     let _ = show(&file).code(65);
@@ -436,10 +437,16 @@ fn files_that_are_no_models_are_refused_by_name() {
     // One's own that cannot be used is told of; the name in `current` may be anything.
     fs::write(env.state().join("models/current"), "../../../etc/passwd\n").expect("ours");
     let _ = env.dlrun(["model", "show"]).run().code(65).warns("does not hold the name");
-    let mut huge = bytes;
-    huge.resize(65 << 20, 0);
-    fs::write(&file, huge).expect("ours");
-    let _ = show(&file).code(65).warns("larger than 64 MiB");
+    let mut longer = bytes.clone();
+    longer.push(0);
+    fs::write(&file, longer).expect("ours");
+    let _ = show(&file).code(65).warns("it is cut off, or goes on");
+    // Of what lies behind only what is needed is read, and what is damaged there is told by whom it concerns.
+    let mut damaged = bytes;
+    let last = damaged.len() - 2;
+    damaged[last] ^= 1;
+    fs::write(&file, damaged).expect("ours");
+    let _ = show(&file).code(65).warns("what it says of itself cannot be read");
 }
 
 #[test]

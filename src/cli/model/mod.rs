@@ -1,11 +1,11 @@
 //! The performance model that plans go by: where it lies, and who wrote it.
 
 mod exposed;
+mod opened;
 mod publish;
 mod shelf;
 
 use std::fmt;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -16,14 +16,12 @@ use super::error::{Error, Kind};
 use super::session::Session;
 use super::source::open;
 use crate::config::Owner;
-use crate::model::{Model, Unreadable};
+use crate::model::Model;
 
 use exposed::{Exposed, Others, exposed};
+pub(crate) use opened::unusable;
 pub(crate) use publish::place;
 pub(crate) use shelf::{Shelf, is_name};
-
-/// No model of a site is as large; more is not read.
-pub(crate) const MAX_MODEL_BYTES: usize = 64 << 20;
 
 /// Whose a model is, and where it lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,8 +138,8 @@ pub(crate) fn of_site(session: &Session) -> Result<Option<(Model, Origin)>, Erro
 }
 
 /// Writes the site's model. Says in a warning by what others could exchange it.
-pub(crate) fn publish(session: &Session, path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    if let Some(exposed) = publish::publish(path, bytes, &is_trusted(session))? {
+pub(crate) fn publish(session: &Session, path: &Path, model: &Model) -> Result<(), Error> {
+    if let Some(exposed) = publish::publish(path, &model.chunks(), &is_trusted(session))? {
         session.output.warning(&format!("{exposed}, so `{}` can be exchanged by others", path.display()));
     }
     Ok(())
@@ -183,29 +181,5 @@ pub(crate) fn read_file(path: &Path) -> Result<Model, Error> {
         };
         Error::new(kind, format!("cannot read `{}`: {error}", path.display()))
     };
-    let file = open(path).map_err(unreadable)?;
-    if !file.metadata().map_err(unreadable)?.is_file() {
-        return Err(Error::new(Kind::Data, format!("`{}` is no file", path.display())));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_MODEL_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() > MAX_MODEL_BYTES {
-        let message =
-            format!("`{}` is larger than {} MiB, which no model is", path.display(), MAX_MODEL_BYTES >> 20);
-        return Err(Error::new(Kind::Data, message));
-    }
-    read(&bytes, path)
-}
-
-/// Reads a model out of the bytes of the file `path`.
-fn read(bytes: &[u8], path: &Path) -> Result<Model, Error> {
-    Model::from_bytes(bytes).map_err(|why| {
-        let (kind, hint) = match why {
-            Unreadable::Newer { .. } => {
-                (Kind::Config, "use the dlrun that wrote it, or fit another with this one: `dlrun model fit`")
-            }
-            _ => (Kind::Data, "`dlrun model fit` makes another"),
-        };
-        Error::new(kind, format!("cannot use the model `{}`: {why}", path.display())).hinted(hint)
-    })
+    opened::model_in(open(path).map_err(unreadable)?, path)
 }

@@ -10,12 +10,12 @@ use crate::cli::accounts::user_name;
 use crate::cli::error::{Error, Kind};
 use crate::export::OutputDir;
 
-/// Puts `bytes` in the place of `path`, for all to read whatever the umask. The directory must be there and not be open to
+/// Puts a model in the place of `path`, for all to read whatever the umask. The directory must be there and not be open to
 /// everybody; only a regular file is replaced. Root writes only where nobody else could exchange the file afterwards, or lead it
 /// elsewhere before; for others, what lets somebody do that is returned. `is_trusted` are user ids beside root.
 pub(crate) fn publish(
     path: &Path,
-    bytes: &[u8],
+    chunks: &[impl AsRef<[u8]>],
     is_trusted: &dyn Fn(u32) -> bool,
 ) -> Result<Option<Exposed>, Error> {
     let dir = directory(path);
@@ -25,13 +25,13 @@ pub(crate) fn publish(
     if let Some(found) = found.as_ref().filter(|_| is_root) {
         return Err(not_by_root(path, found));
     }
-    put(path, bytes, For::Others)?;
+    put(path, chunks, For::Others)?;
     Ok(found)
 }
 
 /// The same in any directory, for a file that nobody but the caller goes by.
-pub(crate) fn place(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    put(path, bytes, For::Caller)
+pub(crate) fn place(path: &Path, chunks: &[impl AsRef<[u8]>]) -> Result<(), Error> {
+    put(path, chunks, For::Caller)
 }
 
 /// Who goes by a file.
@@ -55,7 +55,7 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn put(path: &Path, bytes: &[u8], whose: For) -> Result<(), Error> {
+fn put(path: &Path, chunks: &[impl AsRef<[u8]>], whose: For) -> Result<(), Error> {
     let Some(name) = path.file_name() else {
         let error = Error::new(Kind::Usage, format!("`{}` names no file", path.display()));
         return Err(error.hinted("name a file, such as `site.model`"));
@@ -72,7 +72,8 @@ fn put(path: &Path, bytes: &[u8], whose: For) -> Result<(), Error> {
     let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
     let temporary = format!(".dlrun-model.{random:016x}.tmp");
     let mut file = dir.create_for_all(&temporary).map_err(failed)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    let written =
+        chunks.iter().try_for_each(|chunk| file.write_all(chunk.as_ref())).and_then(|()| file.sync_all());
     written.and_then(|()| dir.replace(&temporary, name)).map_err(|error| {
         dir.remove(&temporary);
         failed(error)
@@ -129,8 +130,8 @@ mod tests {
     fn only_a_regular_file_in_a_safe_directory_is_replaced() {
         let tmp = tempfile::tempdir().expect("a directory");
         let path = tmp.path().join("model");
-        place(&path, b"one").expect("placed");
-        place(&path, b"two").expect("replaced");
+        place(&path, &[b"one"]).expect("placed");
+        place(&path, &[b"two"]).expect("replaced");
         assert_eq!(fs::read(&path).expect("read"), b"two");
         assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o644);
         assert_eq!(fs::read_dir(tmp.path()).expect("listed").count(), 1, "nothing is left beside it");
@@ -138,16 +139,16 @@ mod tests {
         fs::write(&victim, "untouched").expect("ours");
         let link = tmp.path().join("link");
         symlink(&victim, &link).expect("ours");
-        assert_eq!(place(&link, b"x").expect_err("a link").kind, Kind::CannotWrite);
+        assert_eq!(place(&link, &[b"x"]).expect_err("a link").kind, Kind::CannotWrite);
         assert_eq!(fs::read(&victim).expect("read"), b"untouched");
-        assert_eq!(place(tmp.path(), b"x").expect_err("a directory").kind, Kind::CannotWrite);
-        assert_eq!(place(&tmp.path().join("no/model"), b"x").expect_err("nowhere").kind, Kind::Missing);
+        assert_eq!(place(tmp.path(), &[b"x"]).expect_err("a directory").kind, Kind::CannotWrite);
+        assert_eq!(place(&tmp.path().join("no/model"), &[b"x"]).expect_err("nowhere").kind, Kind::Missing);
         let ours = |uid| uid == geteuid().as_raw();
         let open = tmp.path().join("open");
         fs::create_dir(&open).expect("ours");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("ours");
-        assert_eq!(publish(&open.join("model"), b"x", &ours).expect_err("open").kind, Kind::NotPermitted);
-        place(&open.join("model"), b"x").expect("nobody goes by it");
-        assert_eq!(publish(&path, b"three", &ours).expect("published"), None);
+        assert_eq!(publish(&open.join("model"), &[b"x"], &ours).expect_err("open").kind, Kind::NotPermitted);
+        place(&open.join("model"), &[b"x"]).expect("nobody goes by it");
+        assert_eq!(publish(&path, &[b"three"], &ours).expect("published"), None);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use super::MAX_MODEL_BYTES;
 use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::diagnostic::chain;
@@ -69,7 +68,7 @@ impl Shelf {
 
     /// Reads a model.
     pub(crate) fn model(&self, name: &str) -> Result<(Model, PathBuf), Error> {
-        let bytes = self.dir.read(&format!("{name}{ENDING}"), MAX_MODEL_BYTES).map_err(|error| {
+        let file = self.dir.open_file(&format!("{name}{ENDING}")).map_err(|error| {
             if error.is_missing() {
                 let missing =
                     Error::new(Kind::Missing, format!("there is no model `{}`", self.path(name).display()));
@@ -78,7 +77,7 @@ impl Shelf {
             unusable(error)
         })?;
         let path = self.path(name);
-        Ok((super::read(&bytes, &path)?, path))
+        Ok((super::opened::model_in(file, &path)?, path))
     }
 
     fn hint(&self) -> String {
@@ -89,8 +88,8 @@ impl Shelf {
     }
 
     /// Keeps a model; one of this name is replaced.
-    pub(crate) fn keep(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Error> {
-        self.dir.replace(&format!("{name}{ENDING}"), bytes).map_err(unusable)?;
+    pub(crate) fn keep(&self, name: &str, model: &Model) -> Result<PathBuf, Error> {
+        self.dir.replace_by(&format!("{name}{ENDING}"), &model.chunks()).map_err(unusable)?;
         Ok(self.path(name))
     }
 

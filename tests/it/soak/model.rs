@@ -134,7 +134,9 @@ fn planted(world: &World, kind: &str, within: &str, this: &str, than: &str) -> O
 }
 
 fn recover(found: &mut BTreeMap<String, Recovered>, model: &Model, world: &World) {
-    for effect in model.explanation().effects.iter().filter(|effect| effect.workload.is_none()) {
+    for effect in
+        model.explanation().expect("its own").effects.iter().filter(|effect| effect.workload.is_none())
+    {
         let Some(truth) = planted(world, &effect.kind, &effect.within, &effect.this, &effect.than) else {
             continue;
         };

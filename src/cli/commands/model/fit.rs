@@ -31,7 +31,7 @@ pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
     let is_worse = compared.as_ref().is_some_and(|compared| compared.refit_is_worse) && !args.force;
     let written = match &args.output {
         Some(path) => {
-            place(path, &model.to_bytes())?;
+            place(path, &model.chunks())?;
             Written { path: path.clone(), published: None, removed: Vec::new() }
         }
         None => keep(session, args, &model, !is_worse)?,
@@ -112,15 +112,14 @@ struct Written {
 
 fn keep(session: &Session, args: &ModelFit, model: &Model, takes_over: bool) -> Result<Written, Error> {
     let shelf = Shelf::create(session)?;
-    let bytes = model.to_bytes();
     let name = &model.head().name;
-    let path = shelf.keep(name, &bytes)?;
+    let path = shelf.keep(name, model)?;
     let mut published = None;
     if takes_over {
         // What others go by first: where that fails, nothing has changed.
         if args.publish {
             let site = session.settings.site_model();
-            publish(session, &site, &bytes)?;
+            publish(session, &site, model)?;
             published = Some(site);
         }
         shelf.make_current(name)?;

@@ -8,7 +8,7 @@ use super::words;
 use crate::cli::args::ModelShow;
 use crate::cli::error::Error;
 use crate::cli::foretold::count;
-use crate::cli::model::meant;
+use crate::cli::model::{meant, unusable};
 use crate::cli::session::Session;
 use crate::cli::table::{rendered, table};
 use crate::cli::when::local_time;
@@ -21,7 +21,7 @@ const FEW: usize = 10;
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ModelShow) -> Result<u8, Error> {
     let (model, origin) = meant(session)?;
-    let explanation = model.explanation();
+    let explanation = model.explanation().map_err(|why| unusable(&why, &origin.path))?;
     let value = json!({
         "path": origin.path.to_string_lossy(),
         "model": model.head(),
