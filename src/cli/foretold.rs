@@ -39,14 +39,15 @@ pub(crate) fn count(number: u64, what: &str) -> String {
 }
 
 /// What a forecast rests on.
-pub(crate) fn basis(basis: Basis, runs: u64) -> String {
-    let of = match basis {
+pub(crate) fn basis(forecast: &Forecast) -> String {
+    let of = match forecast.basis {
         Basis::Alike => "of this workload with this software on this hardware",
         Basis::Workload => "of this workload, with other software or on other hardware",
         Basis::Software => "of other workloads with this software",
         Basis::Priors => return "published effects, and runs that have little in common with it".to_owned(),
     };
-    format!("{} {of}", count(runs, "run"))
+    let doubts = forecast.doubt_words().map_or_else(String::new, |words| format!(", {words}"));
+    format!("{} {of}{doubts}", count(forecast.runs, "run"))
 }
 
 /// The forecast of a run that is over, beside what came; `None` where there was none, or nothing was measured.

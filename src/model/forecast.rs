@@ -66,7 +66,7 @@ impl Model {
         let (facts, assumed) = known.completed(situation);
         let far = known.outside(situation, &facts);
         let [epoch, first_extra, outside, memory, whole_run] = &mut *asked_all;
-        let (basis, runs) = known.basis(&facts);
+        let rests = known.basis(&facts);
         let interval =
             |asked: &mut Option<Asked<'_>>| asked.as_mut().map(|asked| asked.predict(&facts, &far));
         let samples = facts.size(super::facts::Size::Samples).unwrap_or(0.0);
@@ -77,8 +77,10 @@ impl Model {
         let by_epochs = epoch.is_some() && (knows(epoch) || !knows(whole_run));
         let mut forecast = Forecast {
             model: self.head().name.clone(),
-            basis,
-            runs,
+            basis: rests.basis,
+            runs: rests.runs,
+            doubtful: rests.doubtful,
+            doubts: rests.doubts,
             epoch_seconds: None,
             first_extra_seconds: None,
             outside_seconds: None,

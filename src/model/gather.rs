@@ -29,6 +29,8 @@ pub(super) struct Gathered {
     pub(super) groups: Vec<Facts>,
     /// Runs of each group with a time that was seen to its end.
     pub(super) runs: Vec<u32>,
+    /// Those of them that are in doubt, and the bits of all their doubts.
+    pub(super) doubted: Vec<(u32, u32)>,
     /// Runs of each group with any time, those that were cut off too.
     pub(super) met: Vec<u32>,
     /// What names each group's training without its sizes.
@@ -77,9 +79,14 @@ impl Gathered {
         let group = self.group(facts, observation);
         self.exact[group as usize] = larger(self.exact[group as usize], exact_sizes(&observation.situation));
         let timed = observation.epoch_seconds.or(observation.wall_seconds);
-        self.runs[group as usize] += u32::from(matches!(timed, Some(Length::Known(_))));
+        let is_seen = matches!(timed, Some(Length::Known(_)));
+        self.runs[group as usize] += u32::from(is_seen);
         self.met[group as usize] += u32::from(timed.is_some());
         let doubtful = observation.doubts.any();
+        if is_seen && doubtful {
+            let (runs, doubts) = &mut self.doubted[group as usize];
+            (*runs, *doubts) = (*runs + 1, *doubts | observation.doubts.bits());
+        }
         self.counts.doubtful += u64::from(doubtful);
         let mut push = |response: Response, y: f64, censored: bool| {
             self.values[response as usize].push(Value { group, y, censored, doubtful });
@@ -154,6 +161,7 @@ impl Gathered {
         let place = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
         self.groups.push(facts);
         self.runs.push(0);
+        self.doubted.push((0, 0));
         self.met.push(0);
         self.namings.push(namings(situation));
         self.exact.push([0.0; EXACT.len()]);

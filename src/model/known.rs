@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::Situation;
 use super::bytes::{Reader, Writer, record};
 use super::facts::{EXACT, Facts, NODES, PARAMETERS, SAMPLES, Word, cut, exact_sizes, namings, text};
 use super::gather::Gathered;
 use super::hash::{Hash, OfHashes};
+use super::{Doubts, Situation};
 use crate::record::Basis;
 
 /// Bytes of a count's record.
 const COUNT: usize = 12;
 /// Bytes of a workload's record: hash, and the ends of each size.
 const ENDS: usize = 8 + 16 * EXACT.len();
+/// Bytes of a record of doubts: hash, runs, bits of their doubts.
+const DOUBTED: usize = 16;
 /// Bytes of a training's record: hash of its name, that of its workload, samples, parameters, runs.
 const NAMED: usize = 36;
 /// A size is outside where it is beyond the ends by more than this factor: less is within what a power law bears.
@@ -29,6 +31,19 @@ pub(super) struct Known<'a> {
     ends: &'a [u8],
     /// The usual sizes of trainings, by their names.
     named: &'a [u8],
+    /// Runs in doubt by hash: of alike runs, of workloads and of software. The first files had none.
+    doubted: &'a [u8],
+}
+
+/// What a forecast rests on.
+pub(super) struct Rests {
+    pub(super) basis: Basis,
+    /// How many runs that are.
+    pub(super) runs: u64,
+    /// How many of them are in doubt.
+    pub(super) doubtful: u64,
+    /// Why, in words.
+    pub(super) doubts: Vec<String>,
 }
 
 /// The smallest and the largest that was measured of each size; 0: none was.
@@ -38,6 +53,7 @@ type Ends = [(f64, f64); EXACT.len()];
 pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
     let mut counts: OfHashes<u32> = OfHashes::default();
     let mut ends: BTreeMap<u64, Ends> = BTreeMap::new();
+    let mut doubted: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
     for (at, (facts, exact)) in gathered.groups.iter().zip(&gathered.exact).enumerate() {
         let (runs, met) = (gathered.runs[at], gathered.met[at]);
         if met == 0 {
@@ -50,6 +66,11 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
         if runs > 0 {
             let keys = [facts.alike(), of_workload(facts), facts.software(true), facts.software(false), 0];
             keys.into_iter().for_each(|key| add(key, runs));
+            let (doubtful, doubts) = gathered.doubted[at];
+            for key in keys.into_iter().filter(|_| doubtful > 0) {
+                let all = doubted.entry(key).or_default();
+                *all = (all.0.saturating_add(doubtful), all.1 | doubts);
+            }
         }
         // What was cut off was met, though it tells less.
         Word::ALL.iter().filter_map(|word| of_word(facts, *word)).for_each(|key| add(key, met));
@@ -77,6 +98,13 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
     }
     writer.block(&records.0);
     writer.block(&named(gathered).0);
+    let mut records = Writer::default();
+    for (key, (runs, doubts)) in doubted {
+        records.u64(key);
+        records.u32(runs);
+        records.u32(doubts);
+    }
+    writer.block(&records.0);
 }
 
 /// The sizes that runs of each name have, where nearly all agree.
@@ -124,8 +152,10 @@ fn of_word(facts: &Facts, word: Word) -> Option<u64> {
 impl<'a> Known<'a> {
     /// `None`: the bytes are damaged.
     pub(super) fn read(reader: &mut Reader<'a>) -> Option<Self> {
-        let known = Self { counts: reader.block()?, ends: reader.block()?, named: reader.block()? };
-        let whole = [(known.counts, COUNT), (known.ends, ENDS), (known.named, NAMED)];
+        let (counts, ends, named) = (reader.block()?, reader.block()?, reader.block()?);
+        let doubted = if reader.0.is_empty() { &[] } else { reader.block()? };
+        let known = Self { counts, ends, named, doubted };
+        let whole = [(counts, COUNT), (ends, ENDS), (named, NAMED), (doubted, DOUBTED)];
         whole.iter().all(|(bytes, size)| bytes.len().is_multiple_of(*size)).then_some(known)
     }
 
@@ -172,22 +202,19 @@ impl<'a> Known<'a> {
         record(self.counts, COUNT, key).and_then(|mut reader| reader.u32()).map_or(0, u64::from)
     }
 
-    /// What a forecast rests on, and how many runs that are.
-    pub(super) fn basis(self, facts: &Facts) -> (Basis, u64) {
-        let alike = self.count(facts.alike());
-        if alike > 0 {
-            return (Basis::Alike, alike);
-        }
-        let workload = self.count(of_workload(facts));
-        if workload > 0 {
-            return (Basis::Workload, workload);
-        }
+    /// What a forecast rests on.
+    pub(super) fn basis(self, facts: &Facts) -> Rests {
         let named = facts.word(Word::Framework) != 0;
-        let software = [true, false].map(|version| self.count(facts.software(version)));
-        match software.into_iter().find(|runs| *runs > 0 && named) {
-            Some(runs) => (Basis::Software, runs),
-            None => (Basis::Priors, self.count(0)),
-        }
+        let software = |version| (Basis::Software, facts.software(version));
+        let keys = [(Basis::Alike, facts.alike()), (Basis::Workload, of_workload(facts))];
+        let of_software = [true, false].into_iter().filter(|_| named).map(software);
+        let mut found = keys.into_iter().chain(of_software).filter(|(_, key)| self.count(*key) > 0);
+        let (basis, key) = found.next().unwrap_or((Basis::Priors, 0));
+        let doubted = record(self.doubted, DOUBTED, key);
+        let (doubtful, doubts) =
+            doubted.and_then(|mut reader| Some((reader.u32()?, reader.u32()?))).unwrap_or_default();
+        let doubts = Doubts::words(doubts);
+        Rests { basis, runs: self.count(key), doubtful: doubtful.into(), doubts }
     }
 
     /// Whether a workload ran on different numbers of nodes.
@@ -270,5 +297,22 @@ fn rounded(number: f64) -> String {
         format!("{number:.0}")
     } else {
         format!("{number:.2}").trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_before_the_doubts_are_read() {
+        let mut writer = Writer::default();
+        [0, 0, 0].iter().for_each(|_| writer.block(&[]));
+        let known = Known::read(&mut Reader(&writer.0)).expect("an old one");
+        let rests = known.basis(&Facts::new(&Situation::default()));
+        assert_eq!((rests.basis, rests.runs, rests.doubtful), (Basis::Priors, 0, 0));
+        writer.block(&[0; DOUBTED]);
+        assert!(Known::read(&mut Reader(&writer.0)).is_some());
+        assert!(Known::read(&mut Reader(&writer.0[..writer.0.len() - 1])).is_none());
     }
 }

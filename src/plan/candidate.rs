@@ -70,14 +70,18 @@ pub(super) fn range(interval: &Interval) -> String {
 /// What a forecast rests on: `from 12 runs like this`.
 pub(super) fn basis_words(forecast: &Forecast) -> String {
     let runs = runs_words(forecast.runs);
-    match forecast.basis {
+    let rests_on = match forecast.basis {
         Basis::Alike => format!("from {runs} like this"),
         Basis::Workload => format!("from {runs} of this workload with other software or on other hardware"),
         Basis::Software => format!("from {runs} of other workloads with this software"),
         Basis::Priors if forecast.runs > 0 => {
-            format!("from published effects and {runs} that share neither workload nor software")
+            return format!("from published effects and {runs} that share neither workload nor software");
         }
-        Basis::Priors => "from published effects alone".to_owned(),
+        Basis::Priors => return "from published effects alone".to_owned(),
+    };
+    match forecast.doubt_words() {
+        Some(doubts) => format!("{rests_on} ({doubts})"),
+        None => rests_on,
     }
 }
 
@@ -197,6 +201,8 @@ mod tests {
                 model: "m".into(),
                 basis: Basis::Alike,
                 runs: 12,
+                doubtful: 0,
+                doubts: Vec::new(),
                 epoch_seconds: Some(interval(1.0)),
                 first_extra_seconds: None,
                 outside_seconds: None,
@@ -219,6 +225,12 @@ mod tests {
             "3.00 s an epoch (2.70 s to 3.30 s), 30.0 s in all (27.0 s to 33.0 s), memory 2.8GiB (2.5GiB to 3.1GiB)"
         );
         assert_eq!(basis_words(&forecast), "from 12 runs like this");
+        let doubts = vec!["others kept the node busy".to_owned()];
+        let one = Forecast { runs: 1, doubtful: 1, doubts: doubts.clone(), ..forecast.clone() };
+        assert_eq!(basis_words(&one), "from 1 run like this (in doubt: others kept the node busy)");
+        let some = Forecast { doubtful: 2, doubts, ..forecast.clone() };
+        let told = "from 12 runs like this (2 of 12 in doubt: others kept the node busy)";
+        assert_eq!(basis_words(&some), told);
         let alone = Forecast { basis: Basis::Priors, runs: 0, ..forecast };
         assert_eq!(basis_words(&alone), "from published effects alone");
     }

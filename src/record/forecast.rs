@@ -51,6 +51,12 @@ pub struct Forecast {
     pub basis: Basis,
     /// Runs behind that basis.
     pub runs: u64,
+    /// How many of them something speaks against.
+    #[serde(default, skip_serializing_if = "none")]
+    pub doubtful: u64,
+    /// What does, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
     /// A steady epoch, in seconds; `None`: such runs tell no epochs, and the whole run is forecast at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_seconds: Option<Interval>,
@@ -87,11 +93,30 @@ impl Forecast {
         self.epoch_seconds.as_ref().or(self.total_seconds.as_ref())
     }
 
+    /// What speaks against the runs that it rests on: `in doubt: others kept the node busy`, `2 of 3 in doubt: ...`; `None` where
+    /// nothing does.
+    #[must_use]
+    pub fn doubt_words(&self) -> Option<String> {
+        let Self { runs, doubtful, doubts, .. } = self;
+        let why = doubts.join(", ");
+        match (*runs, *doubtful) {
+            (_, 0) => None,
+            (1, _) => Some(format!("in doubt: {why}")),
+            (runs, doubtful) if runs == doubtful => Some(format!("all in doubt: {why}")),
+            _ => Some(format!("{doubtful} of {runs} in doubt: {why}")),
+        }
+    }
+
     /// What [`Forecast::time`] is the time of.
     #[must_use]
     pub fn time_of(&self) -> &'static str {
         if self.epoch_seconds.is_some() { "an epoch" } else { "the whole run" }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn none(value: &u64) -> bool {
+    *value == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]

@@ -480,6 +480,45 @@ fn a_job_is_foretold_with_how_sure_that_is() {
 }
 
 #[test]
+fn what_rests_on_runs_in_doubt_says_so() {
+    let env = TestEnv::new();
+    let (record, mut measured) = trained(1, false, 64);
+    measured.conditions.others_cpus_busy = Some(200.0);
+    let store = database(&env.jobs().join("one.db"), [(record, measured)]);
+    let _ = fit(&env, &store);
+    let text = env.dlrun(["model", "show"]).run().code(0).text();
+    assert!(text.contains("all that it has seen are in doubt"), "{text}");
+    let file = env.job(
+        "true",
+        "[framework]\nname = \"tensorflow\"\n\
+         [workload]\nmodel = \"mnist-cnn\"\nsamples = 1024\nbatch_size = 64\nepochs = 4\n",
+    );
+    let predict = || env.dlrun(["model", "predict", "--scheduler", "local"]).arg(&file);
+    let told = predict().arg("--json").run().code(0).result()["forecast"].clone();
+    assert_eq!(
+        (&told["runs"], &told["doubtful"], &told["doubts"][0]),
+        (&1.into(), &1.into(), &"others kept the node busy".into()),
+        "{told:#}"
+    );
+    let text = predict().run().code(0).text();
+    let line = text.lines().find(|line| line.contains("rests on")).expect("a line");
+    assert!(line.ends_with(", in doubt: others kept the node busy"), "{line}");
+    let plan = || env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(0);
+    let _ = plan().says("(in doubt: others kept the node busy)");
+    // Of several, some.
+    let mut runs: Vec<(RunRecord, NodeRecord)> = (1..=3).map(|number| trained(number, false, 64)).collect();
+    runs[1].1.progress.restarts = 1;
+    let _ = fit(&env, &database(&env.jobs().join("three.db"), runs));
+    let text = predict().run().code(0).text();
+    assert!(text.contains(", 1 of 3 in doubt: it was resumed"), "{text}");
+    let text = env.dlrun(["model", "show"]).run().code(0).text();
+    assert!(!text.contains("all that it has seen"), "{text}");
+    let _ = fit(&env, &both(&env, "well.db", 1..=12));
+    let _ = predict().run().code(0).says("rests on").never_says("in doubt");
+    let _ = plan().never_says("in doubt");
+}
+
+#[test]
 fn the_oldest_models_go() {
     let mut env = TestEnv::new();
     env.set("DLRUN_MODEL__KEEP", "2");

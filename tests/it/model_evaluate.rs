@@ -216,6 +216,8 @@ fn forecast(median: f64, explored: bool, basis: Basis) -> Forecast {
         model: "m".to_owned(),
         basis,
         runs: 3,
+        doubtful: 0,
+        doubts: Vec::new(),
         epoch_seconds: Some(epoch_seconds),
         first_extra_seconds: None,
         outside_seconds: None,

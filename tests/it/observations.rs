@@ -223,6 +223,8 @@ fn what_was_foretold_is_kept_with_the_run() {
         model: "2026-11-22".to_owned(),
         basis: Basis::Workload,
         runs: 7,
+        doubtful: 0,
+        doubts: Vec::new(),
         epoch_seconds: Some(interval),
         first_extra_seconds: None,
         outside_seconds: None,

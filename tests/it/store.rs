@@ -141,6 +141,8 @@ fn foretold() -> Forecast {
         model: "m".to_owned(),
         basis: Basis::Workload,
         runs: 7,
+        doubtful: 0,
+        doubts: Vec::new(),
         epoch_seconds: Some(epoch_seconds),
         first_extra_seconds: None,
         outside_seconds: None,

@@ -60,7 +60,7 @@ fn described(plan: &Plan, forecast: &Forecast) -> String {
         Some(bytes) => lines.push(format!("  memory of a node {}", foretold::memory(bytes))),
         None => lines.push("  memory of a node: not known".to_owned()),
     }
-    lines.push(format!("  rests on {}", foretold::basis(forecast.basis, forecast.runs)));
+    lines.push(format!("  rests on {}", foretold::basis(forecast)));
     lines.extend(forecast.assumed.iter().map(|assumed| format!("  left out in the job file: {assumed}")));
     lines.extend(forecast.beyond.iter().map(|beyond| format!("  beyond what was measured: {beyond}")));
     lines.iter().map(|line| format!("{line}\n")).collect()
@@ -80,7 +80,10 @@ fn ways(plan: &Plan) -> String {
     for way in &plan.ways {
         let word = |word: Option<&str>| word.unwrap_or("-").to_owned();
         let told = way.forecast.as_ref().map(|told| {
-            (time(told), format!("{}, {}", told.basis.as_str(), foretold::count(told.runs, "run")))
+            let doubts =
+                if told.doubtful > 0 { format!(", {} in doubt", told.doubtful) } else { String::new() };
+            let runs = foretold::count(told.runs, "run");
+            (time(told), format!("{}, {runs}{doubts}", told.basis.as_str()))
         });
         let (epoch, rests_on) = told.unwrap_or_else(|| ("-".to_owned(), "-".to_owned()));
         rows.add_row([

@@ -120,7 +120,7 @@ fn spreads(explanation: &Explanation) -> String {
         return String::new();
     }
     format!(
-        "\nwhat decides an epoch's time: members of a group differ (standard deviation)\n{}",
+        "\nwhat decides an epoch's time, by runs and published effects: members of a group differ (standard deviation)\n{}",
         lines.concat()
     )
 }
@@ -144,7 +144,12 @@ fn limits(head: &Head) -> String {
         lines.push("how long an epoch takes: none was timed".to_owned());
     }
     if counts.runs < 20 {
-        lines.push(format!("much: {} are few, so its intervals are wide", count(counts.runs, "run")));
+        lines
+            .push(format!("much: it has seen {} only, so its intervals are wide", count(counts.runs, "run")));
+    }
+    if counts.doubtful > 0 && counts.doubtful == counts.runs {
+        lines
+            .push("how long a run takes that nothing disturbs: all that it has seen are in doubt".to_owned());
     }
     if counts.pooled > 0 {
         lines.push(format!(
