@@ -137,6 +137,11 @@ pub(crate) fn of_site(session: &Session) -> Result<Option<(Model, Origin)>, Erro
     }
 }
 
+/// Refuses to publish where [`publish`] would, before all that leads to it.
+pub(crate) fn may_publish(session: &Session) -> Result<(), Error> {
+    publish::check(&session.settings.site_model(), &is_trusted(session)).map(drop)
+}
+
 /// Writes the site's model. Says in a warning by what others could exchange it.
 pub(crate) fn publish(session: &Session, path: &Path, model: &Model) -> Result<(), Error> {
     if let Some(exposed) = publish::publish(path, &model.chunks(), &is_trusted(session))? {

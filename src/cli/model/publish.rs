@@ -18,15 +18,20 @@ pub(crate) fn publish(
     chunks: &[impl AsRef<[u8]>],
     is_trusted: &dyn Fn(u32) -> bool,
 ) -> Result<Option<Exposed>, Error> {
-    let dir = directory(path);
-    let is_root = geteuid().is_root();
-    let whoever = |uid| !is_root && is_trusted(uid);
-    let found = exposed(dir, &whoever).map_err(|error| failed(path, error, For::Others))?;
-    if let Some(found) = found.as_ref().filter(|_| is_root) {
-        return Err(not_by_root(path, found));
-    }
+    let found = check(path, is_trusted)?;
     put(path, chunks, For::Others)?;
     Ok(found)
+}
+
+/// Whether [`publish`] would write there, as far as that can be told before.
+pub(crate) fn check(path: &Path, is_trusted: &dyn Fn(u32) -> bool) -> Result<Option<Exposed>, Error> {
+    let is_root = geteuid().is_root();
+    let whoever = |uid| !is_root && is_trusted(uid);
+    let found = exposed(directory(path), &whoever).map_err(|error| failed(path, error, For::Others))?;
+    match found {
+        Some(found) if is_root => Err(not_by_root(path, &found)),
+        found => Ok(found),
+    }
 }
 
 /// The same in any directory, for a file that nobody but the caller goes by.
@@ -107,8 +112,10 @@ fn open_to_all(path: &Path) -> Error {
 fn failed(path: &Path, error: io::Error, whose: For) -> Error {
     let message = format!("cannot write `{}`: {error}", path.display());
     match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Error::new(Kind::Missing, message)
-            .hinted(format!("make the directory first: {}", directory(path).display())),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if !directory(path).is_dir() => {
+            let make = format!("make the directory first: {}", directory(path).display());
+            Error::new(Kind::Missing, message).hinted(make)
+        }
         io::ErrorKind::PermissionDenied => {
             Error::new(Kind::NotPermitted, message).hinted(whose.other_place())
         }

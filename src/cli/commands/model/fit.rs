@@ -13,11 +13,14 @@ use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::clock::now_ms;
 use crate::diagnostic::printable;
-use crate::model::{Challenge, Model, Priors, Unfit, challenge, evaluate};
+use crate::model::{Challenge, FEWEST, Model, Priors, Unfit, challenge, evaluate};
 use crate::store::Counted;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
+    if args.publish {
+        model::may_publish(session)?;
+    }
     let priors = priors(session)?;
     let source = Source::open(session, args.store.as_deref())?;
     let before = if args.output.is_some() { None } else { before(session, args) };
@@ -160,8 +163,13 @@ impl Told<'_> {
     fn to_text(&self) -> String {
         let mut text = words::trained_on(self.model.head());
         text.push_str(&words::evaluation(self.model.head()));
-        if let Some(compared) = &self.compared {
-            text.push_str(&words::compared(compared, self.in_use));
+        match (&self.compared, self.before) {
+            (Some(compared), _) => text.push_str(&words::compared(compared, self.in_use)),
+            (None, Some(before)) => text.push_str(&format!(
+                "fewer than {FEWEST} runs came after those of {}, the model before: nobody can tell which is better\n",
+                before.head().name
+            )),
+            (None, None) => {}
         }
         let path = self.written.path.display();
         let name = &self.model.head().name;

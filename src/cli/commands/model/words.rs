@@ -111,8 +111,8 @@ pub(super) fn compared(compared: &Challenge, in_use: bool) -> String {
     };
     format!(
         "of {} newer runs that neither had seen, half are within {} by this one, within {} by the model before\n\
-         the log score decides, which counts honest intervals too: {:.2}, before {:.2}; {way} by {:.2} (two standard errors: \
-         {chance:.2}), {verdict}\n",
+         the log score decides, which counts honest intervals too: {:.3}, before {:.3}; {way} by {:.3} (two standard errors: \
+         {chance:.3}), {verdict}\n",
         new.runs,
         off(new.median_error_ln),
         off(old.median_error_ln),
