@@ -10,6 +10,7 @@ mod foreseen;
 mod journal;
 mod matrix;
 mod measured;
+mod only;
 mod order;
 mod pick;
 mod remaining;

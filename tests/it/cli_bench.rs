@@ -119,6 +119,22 @@ fn a_killed_bench_goes_on_and_no_run_is_lost_or_doubled() {
 }
 
 #[test]
+fn a_part_of_the_cells_runs_and_the_others_follow() {
+    let env = TestEnv::new();
+    let file = matrix(&env, "0", "none");
+    let only = ["--only", "threads=2", "--only", "workload.batch_size=256"];
+    let dry = bench(&env, &file).args(only).args(["--dry-run", "--json"]).run().code(0).result();
+    assert_eq!((&dry["runs"], &dry["cells"][0]["cell"]), (&json!(2), &json!(4)));
+    let done = bench(&env, &file).args(only).run().code(0);
+    assert_eq!(ran(&env), BTreeMap::from([("256 2".to_owned(), 2)]));
+    let _ = done.warns("1 of 4 cells, 2 repeats, 2 runs").says("3 cells have none yet").says("2 of 8 count");
+    let refused = bench(&env, &file).args(["--only", "thread=2"]).run().code(64);
+    let _ = refused.warns("there is no axis `thread`").warns("did you mean `threads`?");
+    let _ = bench(&env, &file).run().code(0).says("8 of 8 count");
+    assert_eq!(ran(&env), each_twice());
+}
+
+#[test]
 fn a_torn_journal_and_a_run_that_never_was_are_mended() {
     let env = TestEnv::new();
     let file = matrix(&env, "0", "none");

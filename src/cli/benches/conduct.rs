@@ -100,12 +100,13 @@ pub(crate) struct Conductor<'a> {
 }
 
 impl<'a> Conductor<'a> {
-    /// Takes up what is there already.
+    /// Takes up what is there already; runs of `cells` alone are begun.
     pub(crate) fn new(
         session: &'a Session,
         matrix: &'a Matrix,
         source: &'a Source,
         bench: &'a mut BenchDir,
+        cells: &[usize],
     ) -> Result<Self, Error> {
         let slots = order(matrix.len(), bench.header.repeats, matrix.seed);
         let tracker = Tracker::open(session)?;
@@ -120,7 +121,7 @@ impl<'a> Conductor<'a> {
             queue: VecDeque::new(),
             flights: Vec::new(),
             pace: Pace::default(),
-            total: slots.len(),
+            total: 0,
             successes: 0,
             failures: 0,
         };
@@ -133,7 +134,9 @@ impl<'a> Conductor<'a> {
                 conductor.pace.add(slot.cell, measured.wall_seconds.unwrap_or(0.0), turnaround);
                 conductor.tally(measured);
             }
-            if !conductor.bench.journal.is_done(slot) && !in_flight.contains(&slot) {
+            let (is_wanted, goes_on) = (cells.contains(&slot.cell), in_flight.contains(&slot));
+            conductor.total += usize::from(is_wanted || goes_on);
+            if is_wanted && !goes_on && !conductor.bench.journal.is_done(slot) {
                 conductor.queue.push_back(slot);
             }
         }

@@ -185,6 +185,15 @@ pub struct Figures {
     pub remarks: Vec<String>,
 }
 
+impl Figures {
+    /// The cells that have something to tell; where none has, all of them.
+    pub(super) fn begun(&self) -> Vec<&CellFigures> {
+        let is_begun = |cell: &&CellFigures| cell.runs > 0 || !cell.failures.is_empty();
+        let begun: Vec<&CellFigures> = self.cells.iter().filter(is_begun).collect();
+        if begun.is_empty() { self.cells.iter().collect() } else { begun }
+    }
+}
+
 pub(super) fn figures(bench: &Bench<'_>) -> Figures {
     let Bench { matrix, header, journal, written_at_ms } = *bench;
     let repeats = header.repeats;
@@ -414,8 +423,14 @@ fn judge(comparisons: &mut [Comparison]) {
 fn remarks(figures: &Figures, open: usize) -> Vec<String> {
     let mut remarks = Vec::new();
     if open > 0 {
+        let left = figures.cells.len() - figures.begun().len();
+        let left = match left {
+            0 => String::new(),
+            1 => " One cell has none yet and is left out of the tables.".to_owned(),
+            left => format!(" {left} cells have none yet and are left out of the tables."),
+        };
         remarks.push(format!(
-            "{open} of {} runs are not over: the figures are those so far.",
+            "{open} of {} runs are not over: the figures are those so far.{left}",
             figures.runs_asked
         ));
     }

@@ -39,7 +39,7 @@ fn cells(figures: &Figures) -> String {
     let numbers: Vec<usize> = std::iter::once(0).chain(first..heads.len()).collect();
     let rows: Vec<Vec<String>> = rows::cell_rows(figures).into_iter().take(MOST_ROWS).collect();
     table(&heads, &numbers, &rows)
-        + &page::beyond(figures.cells.len()).map_or_else(String::new, |more| more + "\n\n")
+        + &page::beyond(figures.begun().len()).map_or_else(String::new, |more| more + "\n\n")
 }
 
 fn comparisons(all: &[Comparison]) -> String {

@@ -120,10 +120,11 @@ fn common(figures: &Figures, cell: &CellFigures) -> Option<String> {
 }
 
 /// Cells that have the same values on the first axes: they stand together.
-fn alike(figures: &Figures, most: usize) -> impl Iterator<Item = &[CellFigures]> {
+fn alike(figures: &Figures, most: usize) -> Vec<Vec<&CellFigures>> {
     let told = told_above(figures);
-    let cells = &figures.cells[..figures.cells.len().min(most)];
-    cells.chunk_by(move |one, other| one.values[..told] == other.values[..told])
+    let mut cells = figures.begun();
+    cells.truncate(most);
+    cells.chunk_by(|one, other| one.values[..told] == other.values[..told]).map(<[_]>::to_vec).collect()
 }
 
 fn cells(html: &mut Html, figures: &Figures) {
@@ -139,21 +140,21 @@ fn cells(html: &mut Html, figures: &Figures) {
             |(place, head)| if (1..=figures.axes.len()).contains(&place) { text(head) } else { number(head) },
         )
         .collect();
-    let section = |cells: &[CellFigures]| Section {
-        head: common(figures, &cells[0]),
+    let section = |cells: Vec<&CellFigures>| Section {
+        head: common(figures, cells[0]),
         rows: cells.iter().map(|cell| cell.row(unit, told)).collect(),
     };
-    let all: Vec<Section> = alike(figures, MOST_ROWS).map(section).collect();
+    let all: Vec<Section> = alike(figures, MOST_ROWS).into_iter().map(section).collect();
     table::sections(html, "Steady epochs of each cell", &columns, &all);
-    beyond(figures.cells.len()).into_iter().for_each(|more| html.leaf("p", &[], &more));
+    beyond(figures.begun().len()).into_iter().for_each(|more| html.leaf("p", &[], &more));
 }
 
 /// The runs of the cells on one scale.
 fn drawn(html: &mut Html, figures: &Figures) {
     let told = told_above(figures);
-    let groups = alike(figures, MOST_STRIPS).map(|cells| {
+    let groups = alike(figures, MOST_STRIPS).into_iter().map(|cells| {
         let measured = cells.iter().filter(|cell| !cell.results.is_empty());
-        (common(figures, &cells[0]), measured.map(|cell| strip(cell, told)).collect::<Vec<Strip>>())
+        (common(figures, cells[0]), measured.map(|cell| strip(cell, told)).collect::<Vec<Strip>>())
     });
     let groups: Vec<(Option<String>, Vec<Strip>)> = groups.filter(|(_, strips)| !strips.is_empty()).collect();
     if groups.is_empty() {

@@ -62,10 +62,10 @@ pub(super) fn cell_heads(figures: &Figures) -> Vec<String> {
     std::iter::once("Cell".to_owned()).chain(axes).chain(heads).collect()
 }
 
-/// The rows of all cells.
+/// The rows of the cells.
 pub(super) fn cell_rows(figures: &Figures) -> Vec<Vec<String>> {
     let unit = Unit::of(figures);
-    figures.cells.iter().map(|cell| cell.row(unit, 0)).collect()
+    figures.begun().into_iter().map(|cell| cell.row(unit, 0)).collect()
 }
 
 impl CellFigures {

@@ -29,6 +29,9 @@ pub(crate) struct BenchRun {
     /// Jobs that are queued or run at a time, instead of what the file says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_JOBS)))]
     pub(crate) max_jobs: Option<u32>,
+    /// Run only the cells that have this value of this axis, or one of several with commas between; the others can follow
+    #[arg(long, value_name = "AXIS=VALUE")]
+    pub(crate) only: Vec<String>,
     /// Check every job of the matrix, tell them, and submit none
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::bench::{Foreseen, Matrix, USUAL_REPEATS, parse};
 use crate::cli::args::BenchRun;
 use crate::cli::benches::{BenchDir, Conductor, End, Former, Order, Source, load_cell, may_write_into, tell};
-use crate::cli::error::Error;
+use crate::cli::error::{Error, Kind};
 use crate::cli::outcome::code_of_state;
 use crate::cli::progress::Display;
 use crate::cli::session::Session;
@@ -34,11 +34,16 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         let text = format!("{repeats} repeats are few: from {USUAL_REPEATS} on intervals say something");
         session.output.warning(&text);
     }
-    let first = load_cell(session, &matrix, &source, 0)?;
+    let cells = matrix.only(&args.only).map_err(|problem| {
+        let error = Error::new(Kind::Usage, problem.message);
+        problem.hint.into_iter().fold(error, Error::hinted)
+    })?;
+    let first = load_cell(session, &matrix, &source, cells[0])?;
     matrix.is_on_one_machine = first.plan.scheduler == SchedulerKind::Local;
-    let foreseen = check(session, &matrix, &source, repeats)?;
+    let part = Part { matrix: &matrix, source: &source, cells: &cells, repeats };
+    let foreseen = check(session, &part)?;
     if args.dry_run {
-        return planned(session, &matrix, &source, repeats, foreseen.as_ref());
+        return planned(session, &part, foreseen.as_ref());
     }
     if let Some(dir) = &args.output_dir {
         may_write_into(dir)?;
@@ -59,8 +64,8 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
             .map(|number| matrix.cell(number).map_err(|problems| source.error(problems))),
     };
     let mut bench = BenchDir::begin(session, order, former)?;
-    session.output.note(&format!("{}, kept in {}", size(&matrix, repeats), bench.path().display()));
-    let end = Conductor::new(session, &matrix, &source, &mut bench)?.run()?;
+    session.output.note(&format!("{}, kept in {}", part.size(), bench.path().display()));
+    let end = Conductor::new(session, &matrix, &source, &mut bench, &cells)?.run()?;
     let figures = tell(session, OPERATION, &matrix, &bench, args.output_dir.as_deref())?;
     if end == End::Hopeless {
         let name = &matrix.name;
@@ -69,31 +74,45 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
              same command goes on"
         ));
     }
-    Ok(if figures.runs_measured == figures.runs_asked { 0 } else { code_of_state(JobState::Failed) })
+    let is_whole = |cell: &usize| figures.cells[*cell].runs == repeats as usize;
+    Ok(if cells.iter().all(is_whole) { 0 } else { code_of_state(JobState::Failed) })
 }
 
-/// `mnist: 32 cells, 5 repeats, 160 runs, 1 at a time`.
-fn size(matrix: &Matrix, repeats: u32) -> String {
-    let (name, cells, jobs) = (&matrix.name, matrix.len(), matrix.max_jobs);
-    format!("{name}: {cells} cells, {repeats} repeats, {} runs, {jobs} at a time", cells * repeats as usize)
+/// What of a matrix a command runs.
+struct Part<'a> {
+    matrix: &'a Matrix,
+    source: &'a Source,
+    /// The cells.
+    cells: &'a [usize],
+    repeats: u32,
+}
+
+impl Part<'_> {
+    /// `mnist: 4 of 32 cells, 5 repeats, 20 runs, 1 at a time`.
+    fn size(&self) -> String {
+        let Self { matrix: Matrix { name, max_jobs, .. }, cells, repeats, .. } = self;
+        let all = if cells.len() == self.matrix.len() {
+            String::new()
+        } else {
+            format!(" of {}", self.matrix.len())
+        };
+        let runs = cells.len() * *repeats as usize;
+        format!("{name}: {}{all} cells, {repeats} repeats, {runs} runs, {max_jobs} at a time", cells.len())
+    }
 }
 
 /// Choices that a user must not miss, before anything is queued.
 const TOLD: [&str; 3] = ["scheduler", "environment", "compiler"];
 
 /// Checks every cell as `dlrun check` does, before the first is handed over; says how long all of it will take.
-fn check(
-    session: &Session,
-    matrix: &Matrix,
-    source: &Source,
-    repeats: u32,
-) -> Result<Option<Foreseen>, Error> {
+fn check(session: &Session, part: &Part<'_>) -> Result<Option<Foreseen>, Error> {
+    let Part { matrix, source, cells, repeats } = *part;
     let mut display = Display::new(session.output);
     let mut warned: Vec<(String, Vec<usize>)> = Vec::new();
     let mut choices: BTreeMap<&str, BTreeMap<(String, String), usize>> = BTreeMap::new();
     let mut forecasts = Vec::new();
-    for number in 0..matrix.len() {
-        display.now(&format!("checking cell {} of {}", number + 1, matrix.len()), false);
+    for (place, number) in cells.iter().copied().enumerate() {
+        display.now(&format!("checking cell {} of {}", place + 1, cells.len()), false);
         let Plan { decisions, warnings, forecast, .. } = load_cell(session, matrix, source, number)?.plan;
         forecasts.push(forecast.and_then(|forecast| forecast.total_seconds));
         for what in TOLD {
@@ -110,14 +129,14 @@ fn check(
     }
     drop(display);
     for what in TOLD {
-        tell_choice(session, what, &choices[what], matrix.len());
+        tell_choice(session, what, &choices[what], cells.len());
     }
-    for (warning, cells) in &warned {
-        session.output.warning(&format!("{}{warning}", whose(cells, matrix.len())));
+    for (warning, of) in &warned {
+        session.output.warning(&format!("{}{warning}", whose(of, cells.len())));
     }
     let foreseen = Foreseen::of(forecasts.into_iter(), repeats, matrix.max_jobs);
     if let Some(foreseen) = &foreseen {
-        session.output.note(&format!("forecast: {}", in_words(foreseen, matrix, repeats)));
+        session.output.note(&format!("forecast: {}", in_words(foreseen, part)));
     }
     Ok(foreseen)
 }
@@ -143,15 +162,15 @@ fn whose(cells: &[usize], all: usize) -> String {
 }
 
 /// `160 runs take 27 min (18 min to 44 min, ...), waiting in queues apart`.
-fn in_words(foreseen: &Foreseen, matrix: &Matrix, repeats: u32) -> String {
+fn in_words(foreseen: &Foreseen, part: &Part<'_>) -> String {
     let Foreseen { cells, mean_seconds, low_seconds, high_seconds } = *foreseen;
-    let runs = cells * repeats as usize;
-    let of = match matrix.len() - cells {
+    let runs = cells * part.repeats as usize;
+    let of = match part.cells.len() - cells {
         0 => format!("{runs} runs"),
         without => format!("{runs} runs, without those of {without} cells that have no forecast,"),
     };
-    let jobs =
-        if matrix.max_jobs > 1 { format!(" with {} at a time", matrix.max_jobs) } else { String::new() };
+    let max_jobs = part.matrix.max_jobs;
+    let jobs = if max_jobs > 1 { format!(" with {max_jobs} at a time") } else { String::new() };
     let [mean, low, high] =
         [mean_seconds, low_seconds, high_seconds].map(|seconds| display_seconds(seconds.max(0.0)));
     format!(
@@ -160,19 +179,14 @@ fn in_words(foreseen: &Foreseen, matrix: &Matrix, repeats: u32) -> String {
 }
 
 /// What would run.
-fn planned(
-    session: &Session,
-    matrix: &Matrix,
-    source: &Source,
-    repeats: u32,
-    foreseen: Option<&Foreseen>,
-) -> Result<u8, Error> {
+fn planned(session: &Session, part: &Part<'_>, foreseen: Option<&Foreseen>) -> Result<u8, Error> {
+    let Part { matrix, source, repeats, .. } = *part;
     let mut cells: Vec<Value> = Vec::new();
     let mut shown = table();
     let heads =
         std::iter::once("CELL".to_owned()).chain(matrix.axes.iter().map(|axis| axis.short.to_uppercase()));
     shown.set_header(heads);
-    for number in 0..matrix.len() {
+    for number in part.cells.iter().copied() {
         let cell = matrix.cell(number).map_err(|problems| source.error(problems))?;
         let labels =
             matrix.axes.iter().zip(matrix.at(number)).map(|(axis, at)| axis.values[*at].label.clone());
@@ -187,12 +201,12 @@ fn planned(
         "name": matrix.name,
         "axes": axes,
         "repeats": repeats,
-        "runs": matrix.len() * repeats as usize,
+        "runs": part.cells.len() * repeats as usize,
         "max_jobs": matrix.max_jobs,
         "exclusive": matrix.exclusive,
         "forecast": foreseen,
         "cells": cells,
     });
-    session.output.result(OPERATION, &value, &format!("{}\n\n{}", size(matrix, repeats), rendered(shown)))?;
+    session.output.result(OPERATION, &value, &format!("{}\n\n{}", part.size(), rendered(shown)))?;
     Ok(0)
 }
