@@ -95,10 +95,17 @@ fn render_one(path: &str, text: &str, problem: &Problem, renderer: &Renderer) ->
     renderer.render(&[group])
 }
 
-/// Replaces control characters, so that text from outside cannot drive the terminal.
+/// Replaces what is deceptive, so that text from outside can neither drive the terminal nor pass for other text.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_deceptive(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+/// Control characters, and those that turn the direction of writing or have no width.
+#[must_use]
+pub fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// The causes of `error`, outermost first, each as its own text.
@@ -166,6 +173,10 @@ mod tests {
     fn control_characters_never_reach_the_terminal() {
         let shown = render_problems("j", "x", &[Problem::of_file("bad \u{1b}[31m name")], false);
         assert!(!shown.contains('\u{1b}'), "{shown}");
+        assert_eq!(
+            printable("a\u{202e}b\u{2066}c\u{200b}\td\n\u{9b}é"),
+            "a\u{fffd}b\u{fffd}c\u{fffd}\td\n\u{fffd}é"
+        );
     }
 
     #[test]

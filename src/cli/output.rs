@@ -9,6 +9,8 @@ use crate::diagnostic::printable;
 
 /// Version of the JSON envelope.
 const SCHEMA_VERSION: u32 = 1;
+/// Columns of what is no terminal.
+const COLUMNS: usize = 100;
 
 /// The object that carries a result.
 pub(crate) fn envelope(operation: &str, value: &Value) -> Value {
@@ -42,8 +44,21 @@ impl Output {
         self.may_colour
     }
 
-    /// Prints the result: `text` for people, `value` for programs. A reader that went away is no error.
+    /// The columns that sentences are wrapped into: those of the terminal, where standard output is one.
+    pub(crate) fn columns(&self) -> usize {
+        let terminal = io::stdout().is_terminal().then(crossterm::terminal::window_size);
+        let columns = terminal.and_then(Result::ok).map(|size| usize::from(size.columns));
+        columns.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
+    }
+
+    /// Prints the result: `text` for people, `value` for programs. What names from outside could do to a terminal is taken
+    /// out of the text. A reader that went away is no error.
     pub(crate) fn result(&self, operation: &str, value: &Value, text: &str) -> Result<(), Error> {
+        self.document(operation, value, &printable(text))
+    }
+
+    /// The same with a text that other programs read, such as a script: it stays as it is.
+    pub(crate) fn document(&self, operation: &str, value: &Value, text: &str) -> Result<(), Error> {
         if self.json {
             return self.raw(format!("{}\n", envelope(operation, value)).as_bytes());
         }

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use super::compare::Row;
 use super::html::{
-    basis, compared, compared_cells, from, is_deceptive, joules, kind, label, not_measured, rests_on,
-    uneven_text, verdict,
+    basis, compared, compared_cells, from, joules, kind, label, not_measured, rests_on, uneven_text, verdict,
 };
 use super::number::{UNKNOWN, bytes, count, duration, instant, percent, probability, short};
 use super::timeline::{Curve, Timeline};
 use super::unlike::words;
 use super::{Findings, Run, facts};
+use crate::diagnostic::is_deceptive;
 
 /// Blocks of a curve in one line.
 const BLOCKS: usize = 40;

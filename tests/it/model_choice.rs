@@ -129,3 +129,28 @@ fn jobs_that_say_nothing_of_themselves_get_no_forecast() {
     assert!(plain["plan"]["forecast"].is_null(), "{plain:#}");
     assert_eq!(plain["candidates"].as_array().map(Vec::len), Some(1));
 }
+
+#[test]
+fn names_of_recorded_runs_cannot_pass_for_others() {
+    let env = TestEnv::new();
+    let named = WORKLOAD.replace("gated-mlp", "gated\u{202e}plm\u{200b}");
+    let more = format!("[framework]\nname = \"tensorflow\"\ncompiler = \"none\"\n{named}");
+    let file = env.job_called("odd", TRAINING, &more);
+    let run = ran(&env, &file)["run"]["run_id"].as_str().expect("an id").to_owned();
+    let other = env.job_called("other", TRAINING, &more.replace("\"none\"", "\"xla\""));
+    let _ = ran(&env, &other);
+    let _ = env.dlrun(["model", "fit"]).run().code(0);
+    let file = file.to_str().expect("text");
+    let local = ["--scheduler", "local"];
+    for verb in [&["model", "show"][..], &["model", "predict", file], &["plan", file], &["show", &run]] {
+        let asks_who = verb.contains(&file);
+        let words = verb.iter().chain(local.iter().filter(|_| asks_who));
+        let text = env.dlrun(words.copied()).run().code(0).text();
+        assert!(!text.chars().any(|c| matches!(c, '\u{202e}' | '\u{200b}')), "{verb:?}: {text:?}");
+    }
+    let shown = env.dlrun(["model", "show"]).run().code(0).text();
+    assert!(shown.contains("gated\u{fffd}plm\u{fffd}"), "{shown}");
+    // What another program reads is as it was written.
+    let script = env.dlrun(["render", "--scheduler", "local", file]).run().code(0).text();
+    assert!(script.contains('\u{202e}'), "{script}");
+}

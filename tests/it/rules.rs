@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::TestEnv;
+use crate::support::{TestEnv, unwrapped};
 
 pub(crate) fn configure(env: &TestEnv, text: &str) {
     let dir = env.root().join("home/config/dlrun");
@@ -59,6 +59,7 @@ fn plan_tells_which_rules_hold_and_why_the_others_do_not() {
     configure(&env, RULES);
     let file = env.job("true", JOB);
     let text = env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(0).text();
+    let text = unwrapped(&text);
     for part in [
         "tf, ssd  (2 of 4 hold)",
         "not other-version: version is 2.1, not 2.10 (",

@@ -13,7 +13,7 @@ pub(crate) fn run(output: Output, args: &Completions) -> Result<u8, Error> {
     clap_complete::generate(args.shell, &mut offered(), "dlrun", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     let value = json!({ "shell": args.shell.to_string(), "script": script });
-    output.result("completions", &value, &script)?;
+    output.document("completions", &value, &script)?;
     Ok(0)
 }
 

@@ -15,7 +15,7 @@ const EVENTS_MODULE: &str = include_str!("../../../python/dlrun_events.py");
 /// Prints the module.
 pub(crate) fn events_module(output: Output) -> Result<u8, Error> {
     let value = json!({ "name": "dlrun_events.py", "text": EVENTS_MODULE });
-    output.result("config", &value, EVENTS_MODULE)?;
+    output.document("config", &value, EVENTS_MODULE)?;
     Ok(0)
 }
 

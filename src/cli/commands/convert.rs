@@ -30,7 +30,7 @@ pub(crate) fn run(output: Output, args: &Convert) -> Result<u8, Error> {
         }
     }
     let printed = if args.output.is_some() { "" } else { converted.job_file.as_str() };
-    output.result("convert", &to_json(&converted, &text), printed)?;
+    output.document("convert", &to_json(&converted, &text), printed)?;
     Ok(0)
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn run(output: Output, args: &Man) -> Result<u8, Error> {
         return Err(error.hinted("`dlrun --help` lists the verbs"));
     };
     let text = rendered(page)?;
-    output.result("man", &json!({ "page": format!("{wanted}.1"), "roff": text }), &text)?;
+    output.document("man", &json!({ "page": format!("{wanted}.1"), "roff": text }), &text)?;
     Ok(0)
 }
 

@@ -31,7 +31,8 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
     let argv: Vec<String> = argv.iter().map(|word| word.replace(run_id.as_str(), "RUN")).collect();
     let shown: Vec<String> = argv.iter().map(|word| shell_word(word)).collect();
     let site = job.site.as_ref().map(|site| format!("  site: {}\n", site.shown())).unwrap_or_default();
-    let text = format!("{}{site}  submit by: {}\n", describe(&job.plan), shown.join(" "));
+    let text =
+        format!("{}{site}  submit by: {}\n", describe(&job.plan, session.output.columns()), shown.join(" "));
     let value = json!({
         "plan": job.plan,
         "warnings": job.plan.warnings,

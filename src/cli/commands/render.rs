@@ -25,6 +25,6 @@ pub(crate) fn run(session: &Session, args: &Render) -> Result<u8, Error> {
         session.output.warning(&format!("the image {name} is not built yet: `dlrun submit` builds it first"));
     }
     let script = script::render(&job.plan);
-    session.output.result("render", &json!({ "script": script }), &script)?;
+    session.output.document("render", &json!({ "script": script }), &script)?;
     Ok(0)
 }

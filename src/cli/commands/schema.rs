@@ -7,6 +7,6 @@ use crate::job::schema::schema;
 /// Runs the verb.
 pub(crate) fn run(output: Output) -> Result<u8, Error> {
     let schema = schema();
-    output.result("check", &schema, &format!("{schema:#}\n"))?;
+    output.document("check", &schema, &format!("{schema:#}\n"))?;
     Ok(0)
 }

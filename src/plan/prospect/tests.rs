@@ -183,7 +183,7 @@ fn what_was_measured_beats_the_rule() {
     assert!(decision(&with, "forecast").why.contains("(your own model), from 5 runs like this"));
     let [first, second] = &with.ways[..] else { panic!("{:#?}", with.ways) };
     assert!(first.chosen && !second.chosen && second.compiler.as_deref() == Some("none"));
-    let shown = crate::plan::describe(&with);
+    let shown = crate::plan::describe(&with, 100);
     assert!(
         shown.contains("  2 candidates:\n    compiler  epoch") && shown.contains("\n  > xla "),
         "{shown}"

@@ -10,7 +10,7 @@ mod writer;
 
 pub(super) use comparison::{basis, kind, verdict};
 pub(super) use run::{compared, compared_cells, from, joules, not_measured, rests_on, uneven_text};
-pub(super) use writer::{Html, is_deceptive};
+pub(super) use writer::Html;
 
 use super::number::instant;
 use super::{Findings, Run};

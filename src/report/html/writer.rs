@@ -1,5 +1,7 @@
 //! HTML that holds no text of others but escaped: names of elements and attributes are ours, all else goes through here.
 
+use crate::diagnostic::is_deceptive;
+
 /// Characters of one piece of text at most: a name of ten megabytes is nothing that people read.
 const MOST_CHARACTERS: usize = 2_000;
 
@@ -129,12 +131,6 @@ impl Html {
         self.begin(name, attributes);
         self.0.push_str("/>");
     }
-}
-
-/// Control characters, and those that turn the direction of writing or have no width.
-pub(in crate::report) fn is_deceptive(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]

@@ -496,10 +496,12 @@ impl Done {
         self
     }
 
-    /// Requires `part` in standard output.
+    /// Requires `part` in standard output, whether or not it is broken into lines there.
     #[track_caller]
     pub(crate) fn says(self, part: &str) -> Self {
-        assert!(self.text().contains(part), "no {part:?} in standard output of {}", self.told());
+        let text = self.text();
+        let said = text.contains(part) || super::unwrapped(&text).contains(part);
+        assert!(said, "no {part:?} in standard output of {}", self.told());
         self
     }
 

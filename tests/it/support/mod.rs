@@ -27,6 +27,11 @@ pub(crate) fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// Text whose sentences were broken into lines, in one line.
+pub(crate) fn unwrapped(text: &str) -> String {
+    text.lines().map(str::trim_start).collect::<Vec<_>>().join(" ")
+}
+
 /// Says on standard error that a test did nothing, and why.
 pub(crate) fn skip(why: &str) {
     tell(&format!("SKIPPED: {why}"));
