@@ -3,52 +3,10 @@
 use super::track::Tracked;
 use crate::job::RunId;
 use crate::model::{Came, Ending, Foretold, NodeMeasure, Situation, Start, Submitted};
-use crate::record::{Basis, Forecast, Interval, RunRecord, Sentinel};
-use crate::units::{Bytes, display_seconds};
-
-/// `3.10 s (2.80 s to 3.50 s)`.
-pub(crate) fn seconds(interval: &Interval) -> String {
-    let Interval { median, low, high, .. } = interval;
-    format!("{} ({} to {})", signed(*median), signed(*low), signed(*high))
-}
-
-/// A first epoch may be shorter than a steady one.
-fn signed(seconds: f64) -> String {
-    if seconds < 0.0 { format!("-{}", display_seconds(-seconds)) } else { display_seconds(seconds) }
-}
-
-/// `1.5GiB (1.2GiB to 1.9GiB)`.
-pub(crate) fn memory(interval: &Interval) -> String {
-    format!("{} ({} to {})", size(interval.median), size(interval.low), size(interval.high))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "saturating; no memory is as large"
-)]
-fn size(bytes: f64) -> Bytes {
-    let mebibytes = (bytes.max(0.0) / f64::from(1 << 20)).round() as u64;
-    Bytes(mebibytes.saturating_mul(1 << 20))
-}
-
-/// `1 run`, `12 runs`.
-pub(crate) fn count(number: u64, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
-}
-
-/// What a forecast rests on.
-pub(crate) fn basis(forecast: &Forecast) -> String {
-    let of = match forecast.basis {
-        Basis::Alike => "of this workload with this software on this hardware",
-        Basis::Workload => "of this workload, with other software or on other hardware",
-        Basis::Software => "of other workloads with this software",
-        Basis::Priors => return "published effects, and runs that have little in common with it".to_owned(),
-    };
-    let doubts = forecast.doubt_words().map_or_else(String::new, |words| format!(", {words}"));
-    format!("{} {of}{doubts}", count(forecast.runs, "run"))
-}
+use crate::plan::words::size;
+pub(crate) use crate::plan::words::{basis, basis_in_short, count, memory, seconds};
+use crate::record::{Forecast, RunRecord, Sentinel};
+use crate::units::display_seconds;
 
 /// The forecast of a run that is over, beside what came; `None` where there was none, or nothing was measured.
 pub(crate) fn held(tracked: &Tracked) -> Option<Foretold> {

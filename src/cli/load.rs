@@ -238,7 +238,9 @@ fn names_queue(spec: &JobSpec, settings: &Settings) -> bool {
 fn model_goes_by_site(spec: &JobSpec, settings: &Settings) -> bool {
     let asked = &spec.resources;
     let left = asked.walltime == Some(Asked::Auto) || asked.memory == Some(Asked::Auto) || is_range(spec);
-    left || !names_queue(spec, settings)
+    // A type of GPU may come with a constraint, and a constraint tells the nodes.
+    let is_narrow = asked.constraint.is_some() || asked.gpus_per_node.is_some();
+    left || is_narrow || !names_queue(spec, settings)
 }
 
 fn is_range(spec: &JobSpec) -> bool {

@@ -83,7 +83,7 @@ fn situation() -> impl Strategy<Value = Situation> {
             tasks_per_node,
             storage,
         )| {
-            let hardware = Hardware { cpu_model, threads, gpu_model, gpus, figures };
+            let hardware = Hardware { cpu_model, threads, gpu_model, gpus, figures, ..Hardware::default() };
             Situation { workload, framework, image, hardware, nodes, tasks_per_node, storage }
         },
     )

@@ -33,6 +33,11 @@ pub(super) fn hazard(z: f64) -> f64 {
     }
 }
 
+/// The share of the normal distribution below `z`.
+pub(super) fn below(z: f64) -> f64 {
+    0.5 * erfc(-z / std::f64::consts::SQRT_2)
+}
+
 /// The complementary error function, with a relative error below 1.2e-7 (Numerical Recipes, `erfcc`).
 fn erfc(x: f64) -> f64 {
     const FACTORS: [f64; 10] = [
@@ -90,6 +95,13 @@ mod tests {
             assert!((t95(freedom) - expected).abs() < most, "{freedom}: {}", t95(freedom));
         }
         assert!((RUN_WIDTH - (t95(4.0) / Z95).powi(2)).abs() < 0.01);
+    }
+
+    #[test]
+    fn shares_are_those_of_the_tables() {
+        for (z, share) in [(0.0, 0.5), (Z95, 0.95), (-Z95, 0.05), (3.0, 0.998_650), (f64::INFINITY, 1.0)] {
+            assert!((below(z) - share).abs() < 1e-6, "{z}: {}", below(z));
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::known::{self, Known};
 use super::part::{self, Decoded, Outline, Part};
 use super::response::Response;
 use super::usual::Usual;
-use super::{Explanation, Hardware, Head, Observation, Priors, Unfit, Unreadable, file};
+use super::{Explanation, Head, Met, Observation, Priors, Unfit, Unreadable, file};
 use crate::job::SchedulerKind;
 
 /// Variances are looked for on this many configurations; more of them say the same.
@@ -136,11 +136,18 @@ impl Model {
         self
     }
 
-    /// What jobs of a queue usually run on: the commonest hardware of the runs there, without threads. Without a queue: of all
-    /// the scheduler's runs.
+    /// The kinds of hardware that jobs of these queues met, the commonest first; `None` among the queues: jobs that named none.
+    /// Where no run was there: those of all the scheduler's runs. `on_gpus`: those that jobs with GPUs met.
     #[must_use]
-    pub fn usual_hardware(&self, scheduler: SchedulerKind, queue: Option<&str>) -> Option<&Hardware> {
-        self.tables.usual.of(scheduler, queue)
+    pub fn hardware_met(&self, scheduler: SchedulerKind, queues: &[Option<&str>], on_gpus: bool) -> Met {
+        self.tables.usual.met(scheduler, queues, on_gpus)
+    }
+
+    /// Whether a scheduler keeps its jobs from CPUs that they did not ask for, as far as the runs tell: some were kept, or all
+    /// had their whole node.
+    #[must_use]
+    pub fn confines(&self, scheduler: SchedulerKind) -> Option<bool> {
+        self.tables.usual.confines(scheduler)
     }
 
     /// Compilers that were measured with a framework, in the order of their names.

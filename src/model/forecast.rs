@@ -1,14 +1,24 @@
 //! What a model says of runs that have not begun.
 
-use super::facts::{EXACT, Facts, whole};
+use std::borrow::Cow;
+
+use super::facts::{EXACT, Facts, Size, whole};
 use super::part::{Part, Predicted, Workload};
 use super::response::Response;
-use super::{Model, Situation};
+use super::{Hardware, Model, Situation, mixture};
 use crate::record::{Forecast, Interval};
 
 /// What a forecast goes without where the model's file fails it.
 const UNREAD: &str =
     "what was learned of this workload cannot be read: the model's file is damaged, or out of reach";
+/// Hardware that a run may get.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Likely {
+    /// What it is.
+    pub hardware: Hardware,
+    /// How likely it is; those of a run sum up to 1.
+    pub share: f64,
+}
 
 /// A response with the workload that was asked for last: candidates of one job share it.
 struct Asked<'a> {
@@ -52,9 +62,21 @@ impl Model {
     /// What to expect of each of these runs.
     #[must_use]
     pub fn forecasts(&self, situations: &[Situation]) -> Vec<Forecast> {
+        self.forecasts_on(situations, &[])
+    }
+
+    /// The same of runs that may get any of these kinds of hardware in place of their own. Where there are none, they keep it.
+    #[must_use]
+    pub fn forecasts_on(&self, situations: &[Situation], kinds: &[Likely]) -> Vec<Forecast> {
         let mut asked =
             Response::ALL.map(|response| self.part(response).map(|part| Asked { part, workload: None }));
-        situations.iter().map(|situation| self.one(situation, &mut asked)).collect()
+        let mut forecast = |situation: &Situation| {
+            let on = on_each(situation, kinds).into_iter();
+            let parts: Vec<(f64, Forecast)> =
+                on.map(|(share, situation)| (share, self.one(&situation, &mut asked))).collect();
+            mixture::forecast(&parts).expect("one kind of hardware at least")
+        };
+        situations.iter().map(&mut forecast).collect()
     }
 
     fn one(
@@ -69,7 +91,7 @@ impl Model {
         let rests = known.basis(&facts);
         let interval =
             |asked: &mut Option<Asked<'_>>| asked.as_mut().map(|asked| asked.predict(&facts, &far));
-        let samples = facts.size(super::facts::Size::Samples).unwrap_or(0.0);
+        let samples = facts.size(Size::Samples).unwrap_or(0.0);
         let timed =
             |predicted: Predicted| Predicted { mean: predicted.mean + samples, ..predicted }.interval();
         // A workload whose runs told no epochs is forecast whole, unless there are no such runs at all.
@@ -112,8 +134,19 @@ impl Model {
     /// for the same seed. Repeats would scatter around it.
     #[must_use]
     pub fn draw(&self, situations: &[Situation], seed: u64) -> Vec<f64> {
+        self.draw_on(situations, &[], seed)
+    }
+
+    /// The same of runs that may get any of these kinds of hardware: what is expected over all of them, where the draw is true.
+    #[must_use]
+    pub fn draw_on(&self, situations: &[Situation], kinds: &[Likely], seed: u64) -> Vec<f64> {
         let known = self.known().expect("it was read when the model was");
-        let facts: Vec<Facts> = situations.iter().map(|situation| known.completed(situation).0).collect();
+        let on: Vec<(f64, Facts)> = situations
+            .iter()
+            .flat_map(|situation| on_each(situation, kinds))
+            .map(|(share, situation)| (share, known.completed(&situation).0))
+            .collect();
+        let facts: Vec<Facts> = on.iter().map(|(_, facts)| *facts).collect();
         let (epoch, whole_run) = (self.part(Response::Epoch), self.part(Response::Whole));
         let knows = |part: &Option<Part<'_>>| {
             part.as_ref().is_some_and(|part| facts.iter().any(|facts| part.has_workload(facts.workload)))
@@ -122,9 +155,34 @@ impl Model {
         let Some(part) = (if by_epochs { epoch } else { whole_run }) else {
             return vec![0.0; situations.len()];
         };
-        let samples = |facts: &Facts| facts.size(super::facts::Size::Samples).unwrap_or(0.0);
-        part.draw(&facts, seed).into_iter().zip(&facts).map(|(drawn, facts)| drawn + samples(facts)).collect()
+        let drawn: Vec<(f64, f64)> = part
+            .draw(&facts, seed)
+            .into_iter()
+            .zip(&on)
+            .map(|(drawn, (share, facts))| (*share, drawn + facts.size(Size::Samples).unwrap_or(0.0)))
+            .collect();
+        drawn.chunks(kinds.len().max(1)).map(expected).collect()
     }
+}
+
+/// A run on each kind of hardware, with its share.
+fn on_each<'a>(situation: &'a Situation, kinds: &[Likely]) -> Vec<(f64, Cow<'a, Situation>)> {
+    if kinds.is_empty() {
+        return vec![(1.0, Cow::Borrowed(situation))];
+    }
+    let on = |kind: &Likely| {
+        (kind.share, Cow::Owned(Situation { hardware: kind.hardware.clone(), ..situation.clone() }))
+    };
+    kinds.iter().map(on).collect()
+}
+
+/// The logarithm of what is expected, of shares with logarithms.
+fn expected(drawn: &[(f64, f64)]) -> f64 {
+    if let [(_, only)] = drawn {
+        return *only;
+    }
+    let largest = drawn.iter().map(|(_, drawn)| *drawn).fold(f64::NEG_INFINITY, f64::max);
+    largest + drawn.iter().map(|(share, drawn)| share * (drawn - largest).exp()).sum::<f64>().ln()
 }
 
 /// Epochs, the first one's extra time and what is outside, added up. The widths are added as those of independent figures:

@@ -6,7 +6,8 @@
 //! From runs to a [`Model`]: `gather` reads the runs once, `facts` makes numbers of a situation and `block` terms of those, `design`
 //! makes equations of them for each `response`, `solve` solves them, `fit` does so again and again until weights and variances
 //! agree, `calibrate` checks the intervals, `fitted` does all that and `file` keeps it as bytes, of which `part` and `known` answer what
-//! `forecast` asks. `evaluate` holds parts of the runs back and judges what is said of them, beside the simpler ways of `baseline`.
+//! `forecast` asks, `mixture` where the hardware is not known yet. `evaluate` holds parts of the runs back and judges what is said of
+//! them, beside the simpler ways of `baseline`.
 
 #[cfg(test)]
 mod any;
@@ -29,6 +30,7 @@ mod hash;
 mod head;
 mod known;
 mod learned;
+mod mixture;
 mod observation;
 mod observe;
 mod part;
@@ -46,6 +48,7 @@ pub use evaluate::{
 pub use explanation::{Explanation, LearnedEffect, RatioInterval, Spread};
 pub use file::{Extent, LONGEST_LINE, Pieces};
 pub use fitted::Model;
+pub use forecast::Likely;
 pub use foretold::{Came, Foretold};
 pub use head::{Counts, Head, MODEL_FORMAT, Unfit, Unreadable};
 pub use observation::{Doubts, Length, Observation};
@@ -53,3 +56,4 @@ pub use observe::{Ending, NodeMeasure, Start, Submitted};
 pub use priors::{Effect, Priors};
 pub use situation::{Hardware, Situation};
 pub use tally::{EpochFigures, EpochTally};
+pub use usual::{Kind, Met};

@@ -152,8 +152,10 @@ impl NodeMeasure {
 
     fn hardware(&self, tasks: u32) -> Hardware {
         let positive = |number: &f64| number.is_finite() && *number > 0.0;
-        let allowed = self.cpus_allowed.or(self.cpus).map(|cpus| cpus as f64);
-        let may_use = self.cpus_effective.filter(positive).or(allowed.filter(positive));
+        let cpus = self.cpus.map(|cpus| cpus as f64).filter(positive);
+        let allowed = self.cpus_allowed.map(|cpus| cpus as f64).filter(positive);
+        let allowed = self.cpus_effective.filter(positive).or(allowed);
+        let may_use = allowed.or(cpus);
         // `4,2`: nested regions; the outer one has 4. It is the number of one process.
         let first = |text: &str| text.split(',').next().and_then(|text| text.trim().parse::<u32>().ok());
         let asked = self.omp_num_threads.as_deref().and_then(first).filter(|threads| *threads > 0);
@@ -164,6 +166,8 @@ impl NodeMeasure {
                 (Some(may_use), Some(asked)) => Some(may_use.min(asked)),
                 (one, other) => one.or(other),
             },
+            cpus,
+            allowed,
             gpu_model: self.gpu_model.clone(),
             gpus: self.gpus,
             figures: self.figures,

@@ -39,6 +39,12 @@ pub struct Hardware {
     pub cpu_model: Option<String>,
     /// CPUs that the program can keep busy: by affinity, quota and `OMP_NUM_THREADS`.
     pub threads: Option<f64>,
+    /// CPUs of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// CPUs of the machine that a run might use, by affinity and quota; it tells whether a scheduler confines its jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<f64>,
     /// Model name of the GPUs that the run has.
     pub gpu_model: Option<String>,
     /// GPUs that the run has on the node.

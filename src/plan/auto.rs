@@ -1,9 +1,9 @@
 //! What the job file leaves to the performance model: nodes, compiler, time limit, memory.
 
-use super::candidate::{basis_words, forecast_words, named, per_cent, runs_words, time_words, whole_bytes};
+use super::candidate::{named, whole_bytes};
 use super::prospect::Prospect;
 use super::resolve::{JOB_FILE, Resolver};
-use super::{Candidate, PlannedResources, Rejected};
+use super::{Candidate, PlannedResources, Rejected, words};
 use crate::job::{Asked, NodeCount, SchedulerKind};
 use crate::record::{Basis, Forecast, Interval};
 use crate::site::{self, NodeType};
@@ -79,7 +79,7 @@ impl Resolver<'_> {
         let reason = prospect.reason(|other| is_size(&other) && other.nodes != chosen.nodes);
         match (reason, chosen.efficiency_ratio) {
             (Some(reason), Some(ratio)) => {
-                let (ratio, least) = (per_cent(ratio), per_cent(efficiency));
+                let (ratio, least) = (words::per_cent(ratio), words::per_cent(efficiency));
                 why = format!("{why}; {reason}; parallel efficiency {ratio}, at least {least} is asked");
             }
             (None, _) if sizes.len() > 1 => why.push_str("; without a performance model the fewest"),
@@ -90,10 +90,10 @@ impl Resolver<'_> {
         }
         let others = sizes.iter().filter(|other| other.nodes != chosen.nodes).take(MAX_NAMED);
         let rejected = others.filter_map(|other| {
-            let time = time_words(other.forecast.as_ref()?);
+            let time = words::time(other.forecast.as_ref()?);
             let why = match (&other.rejected, other.efficiency_ratio) {
                 (Some(why), _) => format!("{time}, but {why}"),
-                (None, Some(ratio)) => format!("{time}, parallel efficiency {}", per_cent(ratio)),
+                (None, Some(ratio)) => format!("{time}, parallel efficiency {}", words::per_cent(ratio)),
                 (None, None) => time,
             };
             Some(Rejected { value: other.nodes.to_string(), why })
@@ -109,14 +109,12 @@ impl Resolver<'_> {
             self.compiled(prospect, chosen);
         }
         let (Some(forecast), Some(model)) = (&chosen.forecast, &prospect.model) else { return };
-        let why = format!("model {} ({}), {}", forecast.model, model.origin, basis_words(forecast));
-        self.decide("forecast", forecast_words(forecast), why);
+        let why = format!("model {} ({}), {}", forecast.model, model.origin, words::basis_of(forecast));
+        self.decide("forecast", words::all_of(forecast), why);
         for beyond in &forecast.beyond {
             self.notes.push(format!("the forecast goes beyond what was measured: {beyond}"));
         }
-        if let Some(hardware) = &prospect.assumed_hardware {
-            self.notes.push(format!("the forecast is as on {hardware}, which most runs of its queue had"));
-        }
+        self.notes.extend(prospect.assumed_hardware.clone());
         self.notes
             .extend(forecast.assumed.iter().map(|assumed| format!("the job file leaves it out: {assumed}")));
         if self.spec.workload.samples.is_none() && forecast.basis > Basis::Workload {
@@ -141,7 +139,7 @@ impl Resolver<'_> {
         self.decide("compiler", compiler, format!("the job file leaves it open; {why}"));
         for other in prospect.candidates.iter().filter(|other| is_other(other)).take(MAX_NAMED) {
             let why = match &other.forecast {
-                Some(forecast) => format!("{}, {}", time_words(forecast), basis_words(forecast)),
+                Some(forecast) => format!("{}, {}", words::time(forecast), words::basis_of(forecast)),
                 None => "rules put it behind".to_owned(),
             };
             self.reject(named(other.compiler.as_deref().unwrap_or_default()), why);
@@ -172,7 +170,7 @@ impl Resolver<'_> {
         let lead = display_seconds(LEAD_SECONDS);
         let why = format!(
             "one run in twenty takes longer than {upper}; that and {lead} for the job's end, rounded up; {}",
-            basis_words(forecast)
+            words::basis_of(forecast)
         );
         self.warn_of_few("walltime", &wanted.to_string(), forecast);
         let Some(limit) = self.longest(scheduler, queue).filter(|limit| *limit < wanted) else {
@@ -205,7 +203,7 @@ impl Resolver<'_> {
         let why = format!(
             "one run in twenty takes more than {upper}; that and a tenth, rounded up to {}; {}",
             Bytes(MEMORY_STEP),
-            basis_words(forecast)
+            words::basis_of(forecast)
         );
         self.warn_of_few("memory", &wanted.to_string(), forecast);
         if scheduler == SchedulerKind::Local {
@@ -223,7 +221,7 @@ impl Resolver<'_> {
 
     fn warn_of_few(&mut self, what: &str, value: &str, forecast: &Forecast) {
         if forecast.runs < FEW_RUNS {
-            let runs = runs_words(forecast.runs);
+            let runs = words::count(forecast.runs, "run");
             self.warnings.push(format!("{what} = {value} is a guess: it rests on {runs} only"));
         }
         if !forecast.beyond.is_empty() {
@@ -255,7 +253,7 @@ fn dependable(prospect: &Prospect) -> Result<&Forecast, String> {
     if forecast.basis > Basis::Workload {
         return Err(format!(
             "the model knows no run of this workload ({} it would say)",
-            basis_words(forecast)
+            words::basis_of(forecast)
         ));
     }
     Ok(forecast)

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::words::{basis_in_short, per_cent, range};
 use crate::job::Provenance;
-use crate::record::{Basis, Forecast, Interval};
+use crate::record::Forecast;
 use crate::units::{Bytes, display_seconds};
 
 /// A way in which a job could run: its hard constraints hold.
@@ -50,68 +51,10 @@ pub(super) fn named(compiler: &str) -> &str {
     if compiler == "none" { "no compiler" } else { compiler }
 }
 
-/// `3.10 s an epoch (2.80 s to 3.50 s)`.
-pub(super) fn epoch_words(forecast: &Forecast) -> String {
-    let range = forecast.time().map(range).unwrap_or_default();
-    format!("{} ({range})", time_words(forecast))
-}
-
-/// `3.10 s an epoch`.
-pub(super) fn time_words(forecast: &Forecast) -> String {
-    let median = forecast.time().map_or(f64::NAN, |time| time.median);
-    format!("{} {}", display_seconds(median), forecast.time_of())
-}
-
-/// Where nine of ten times lie.
-pub(super) fn range(interval: &Interval) -> String {
-    format!("{} to {}", display_seconds(interval.low), display_seconds(interval.high))
-}
-
-/// What a forecast rests on: `from 12 runs like this`.
-pub(super) fn basis_words(forecast: &Forecast) -> String {
-    let runs = runs_words(forecast.runs);
-    let rests_on = match forecast.basis {
-        Basis::Alike => format!("from {runs} like this"),
-        Basis::Workload => format!("from {runs} of this workload with other software or on other hardware"),
-        Basis::Software => format!("from {runs} of other workloads with this software"),
-        Basis::Priors if forecast.runs > 0 => {
-            return format!("from published effects and {runs} that share neither workload nor software");
-        }
-        Basis::Priors => return "from published effects alone".to_owned(),
-    };
-    match forecast.doubt_words() {
-        Some(doubts) => format!("{rests_on} ({doubts})"),
-        None => rests_on,
-    }
-}
-
-pub(super) fn runs_words(runs: u64) -> String {
-    if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
-}
-
-/// All that a forecast tells, in one line.
-pub(super) fn forecast_words(forecast: &Forecast) -> String {
-    let mut words = epoch_words(forecast);
-    if let Some(total) = &forecast.total_seconds {
-        let _ = write!(words, ", {} in all ({})", display_seconds(total.median), range(total));
-    }
-    if let Some(memory) = &forecast.memory_bytes {
-        let size = |bytes| whole_bytes(bytes).unwrap_or(Bytes(0));
-        let (middle, low, high) = (size(memory.median), size(memory.low), size(memory.high));
-        let _ = write!(words, ", memory {middle} ({low} to {high})");
-    }
-    words
-}
-
 /// A number of bytes; `None`: it is none.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
 pub(super) fn whole_bytes(bytes: f64) -> Option<Bytes> {
     (0.0..9e18).contains(&bytes).then_some(Bytes(bytes.ceil() as u64))
-}
-
-/// A share in per cent.
-pub(super) fn per_cent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }
 
 /// More candidates are not shown to people.
@@ -157,8 +100,8 @@ fn columns(candidates: &[Candidate]) -> Vec<(&'static str, Vec<String>)> {
     let total =
         |candidate: &Candidate| Some(display_seconds(candidate.forecast.as_ref()?.total_seconds?.median));
     let basis = |forecast: &Forecast| {
-        let beyond = if forecast.beyond.is_empty() { "" } else { "; beyond what was measured" };
-        format!("{}{beyond}", basis_words(forecast))
+        let beyond = if forecast.beyond.is_empty() { "" } else { ", beyond" };
+        format!("{}{beyond}", basis_in_short(forecast))
     };
     vec![
         ("image", all(&|candidate| candidate.image.clone())),
@@ -173,7 +116,7 @@ fn columns(candidates: &[Candidate]) -> Vec<(&'static str, Vec<String>)> {
         ),
         ("9 of 10 times", all(&|candidate| Some(range(candidate.forecast.as_ref()?.time()?)))),
         ("in all", all(&total)),
-        ("", forecast(basis)),
+        ("rests on", forecast(basis)),
         ("", all(&|candidate| candidate.rejected.as_ref().map(|why| format!("not taken: {why}")))),
     ]
 }
@@ -181,6 +124,7 @@ fn columns(candidates: &[Candidate]) -> Vec<(&'static str, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{Basis, Interval};
 
     fn candidate(compiler: &str, seconds: f64, chosen: bool) -> Candidate {
         let interval = |scale: f64| Interval {
@@ -218,24 +162,6 @@ mod tests {
     }
 
     #[test]
-    fn forecasts_are_told_in_one_line() {
-        let forecast = candidate("xla", 3.0, true).forecast.expect("it has one");
-        assert_eq!(
-            forecast_words(&forecast),
-            "3.00 s an epoch (2.70 s to 3.30 s), 30.0 s in all (27.0 s to 33.0 s), memory 2.8GiB (2.5GiB to 3.1GiB)"
-        );
-        assert_eq!(basis_words(&forecast), "from 12 runs like this");
-        let doubts = vec!["others kept the node busy".to_owned()];
-        let one = Forecast { runs: 1, doubtful: 1, doubts: doubts.clone(), ..forecast.clone() };
-        assert_eq!(basis_words(&one), "from 1 run like this (in doubt: others kept the node busy)");
-        let some = Forecast { doubtful: 2, doubts, ..forecast.clone() };
-        let told = "from 12 runs like this (2 of 12 in doubt: others kept the node busy)";
-        assert_eq!(basis_words(&some), told);
-        let alone = Forecast { basis: Basis::Priors, runs: 0, ..forecast };
-        assert_eq!(basis_words(&alone), "from published effects alone");
-    }
-
-    #[test]
     fn the_table_is_aligned_and_short() {
         let one = [candidate("xla", 3.0, true)];
         assert_eq!(table(&one), "", "one candidate is told by the decision");
@@ -244,9 +170,9 @@ mod tests {
         let table = table(&many);
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines[0], "  9 candidates, the best 6; `dlrun plan --json` tells of all:");
-        assert_eq!(lines[1], "    compiler  epoch   9 of 10 times     in all");
-        assert_eq!(lines[2], "  > c0        3.00 s  2.70 s to 3.30 s  30.0 s  from 12 runs like this");
-        assert_eq!(lines[3], "    c1        4.00 s  3.60 s to 4.40 s  40.0 s  from 12 runs like this");
+        assert_eq!(lines[1], "    compiler  epoch   9 of 10 times     in all  rests on");
+        assert_eq!(lines[2], "  > c0        3.00 s  2.70 s to 3.30 s  30.0 s  alike, 12 runs");
+        assert_eq!(lines[3], "    c1        4.00 s  3.60 s to 4.40 s  40.0 s  alike, 12 runs");
         assert_eq!(lines.len(), 8);
     }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::candidate::time_words;
 use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
 use crate::catalogue::{
@@ -13,6 +12,7 @@ use crate::config::{GpuTable, VersionRange};
 use crate::diagnostic::Problem;
 use crate::flags::{self, Container};
 use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, SchedulerKind};
+use crate::record::Forecast;
 
 /// More images are not named in a decision: it travels in the script.
 const MAX_NAMED: usize = 20;
@@ -453,14 +453,18 @@ fn digest_of(entry: &Entry) -> Option<String> {
 }
 
 fn candidates(entries: &[Entry], choice: &Choice, prospect: &Prospect) -> Vec<ImageCandidate> {
-    let mut times: BTreeMap<&str, String> = BTreeMap::new();
+    // Of each image the best way.
+    let mut told: BTreeMap<&str, &Forecast> = BTreeMap::new();
     for way in &prospect.candidates {
         if let (Some(image), Some(forecast)) = (&way.image, &way.forecast) {
-            times.entry(image).or_insert_with(|| time_words(forecast));
+            told.entry(image).or_insert(forecast);
         }
     }
-    let forecast = |name: &str| times.get(name).map(|time| format!(", {time}")).unwrap_or_default();
     let winner = choice.winner.map(|at| entries[at].name.as_str()).unwrap_or_default();
+    let behind = |name: &str, decided: &str| {
+        let by_model = told.get(name).and_then(|forecast| prospect.behind(forecast));
+        by_model.unwrap_or_else(|| format!("`{winner}` goes before it: {decided}"))
+    };
     let told = |candidate: &Candidate| {
         let entry = &entries[candidate.index];
         ImageCandidate {
@@ -471,9 +475,7 @@ fn candidates(entries: &[Entry], choice: &Choice, prospect: &Prospect) -> Vec<Im
             rejected: candidate.rejected.clone(),
             reasons: candidate.reasons.clone(),
             unknown: candidate.unknown.clone(),
-            beaten: candidate
-                .beaten
-                .map(|decided| format!("`{winner}` goes before it: {decided}{}", forecast(&entry.name))),
+            beaten: candidate.beaten.map(|decided| behind(&entry.name, decided)),
         }
     };
     choice.candidates.iter().map(told).collect()

@@ -12,6 +12,7 @@ mod environment;
 mod explore;
 mod facts;
 mod fit;
+mod hardware;
 mod house;
 mod image;
 mod pass_through;
@@ -25,6 +26,7 @@ mod shown;
 mod situation;
 mod storage;
 mod variables;
+pub mod words;
 
 pub use build::Source;
 pub use candidate::Candidate;

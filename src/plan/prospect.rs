@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 
-use super::candidate::{Candidate, basis_words, epoch_words, per_cent, time_words};
+use super::candidate::Candidate;
 use super::facts::ModelFacts;
 use super::image::Fitting;
 use super::resolve::Resolver;
-use super::{PlannedResources, explore};
+use super::{PlannedResources, explore, words};
 use crate::catalogue::{Choice, Device, Entry, choose, compiler_by_rule, compilers_of};
 use crate::job::{NodeCount, Provenance, SchedulerKind};
 use crate::model::Situation;
@@ -38,7 +38,7 @@ pub(super) struct Prospect {
     pub(super) compiler_rule: &'static str,
     /// Why not the most nodes of the job file are candidates.
     pub(super) most_nodes: Option<String>,
-    /// The hardware that is taken for the job's, since runs before it had it; `None`: it is known, or nothing is.
+    /// What is taken for the job's hardware, since runs before it had it, in words; `None`: it is known, or nothing is.
     pub(super) assumed_hardware: Option<String>,
 }
 
@@ -76,26 +76,53 @@ impl Prospect {
     }
 
     /// Why the chosen one, by the model: `3.10 s an epoch (..), from 12 runs like this; next best X, 4.00 s`. `differs` says
-    /// which candidate stands for another choice.
+    /// which candidate stands for another choice. Of a run that explores: what it tries, and what is best known, of all that
+    /// could be chosen.
     pub(super) fn reason(&self, differs: impl Fn(&Candidate) -> bool) -> Option<String> {
         let (forecast, chosen) = (self.forecast()?, self.chosen()?);
-        let mut reason = format!("{}, {}", epoch_words(forecast), basis_words(forecast));
+        let mut reason = format!("{}, {}", words::time_with_range(forecast), words::basis_of(forecast));
         if forecast.explored {
-            reason.push_str("; chosen to learn (`framework.explore`), not because it seems quickest");
-        }
-        let mut others =
-            self.candidates[1..].iter().filter(|other| other.rejected.is_none() && differs(other));
-        if let Some((other, theirs)) = others.find_map(|other| Some((other, other.forecast.as_ref()?))) {
-            let what = if other.software() == chosen.software() {
-                format!("{} nodes", other.nodes)
-            } else {
-                other.software()
-            };
-            let word = if forecast.explored { "best known is" } else { "next best" };
-            reason.push_str(&format!("; {word} {what}, {}", time_words(theirs)));
+            let best = self.others().next().map(|(best, theirs)| {
+                format!("; best known is {}, {}", apart(best, chosen), words::time(theirs))
+            });
+            reason = format!("drawn to learn (`framework.explore`): {reason}{}", best.unwrap_or_default());
+        } else if let Some((other, theirs)) = self.others().find(|(other, _)| differs(other)) {
+            reason.push_str(&format!("; next best {}, {}", apart(other, chosen), words::time(theirs)));
             reason.push_str(&despite(forecast, theirs));
         }
         Some(reason)
+    }
+
+    /// The others that could be taken, best first.
+    fn others(&self) -> impl Iterator<Item = (&Candidate, &Forecast)> {
+        let others = self.candidates.iter().skip(1).filter(|other| other.rejected.is_none());
+        others.filter_map(|other| Some((other, other.forecast.as_ref()?)))
+    }
+
+    /// Why another image, of which `other` is expected, stands behind the chosen one.
+    pub(super) fn behind(&self, other: &Forecast) -> Option<String> {
+        let (forecast, chosen) = (self.forecast()?, self.chosen()?);
+        let image = chosen.image.as_ref()?;
+        let (what, own, theirs) = expected_of_both(forecast, other)?;
+        let (own, theirs) = (display_seconds(own), display_seconds(theirs));
+        Some(if forecast.explored {
+            format!(
+                "`{image}` was drawn to learn (`framework.explore`); of this one {theirs} {what} are expected"
+            )
+        } else {
+            format!("the performance model expects {theirs} {what} of it, and {own} of `{image}`")
+        })
+    }
+}
+
+/// A candidate by what tells it from the chosen one: `tf-2.4 with xla`, `2 nodes`.
+fn apart(other: &Candidate, chosen: &Candidate) -> String {
+    let nodes = || if other.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", other.nodes) };
+    let is_software = |one: &Candidate| (one.image.clone(), one.compiler.clone());
+    match (is_software(other) == is_software(chosen), other.nodes == chosen.nodes) {
+        (true, _) => nodes(),
+        (false, true) => other.software(),
+        (false, false) => format!("{} on {}", other.software(), nodes()),
     }
 }
 
@@ -108,16 +135,20 @@ fn says_something(forecast: &Forecast) -> bool {
 
 /// Where the other one's epoch is as likely shorter: what decided all the same.
 fn despite(chosen: &Forecast, other: &Forecast) -> String {
-    let Some((own, theirs)) = chosen.time().zip(other.time()) else { return String::new() };
-    if chosen.explored || own.median <= theirs.median {
+    let is_longer = chosen.time().zip(other.time()).is_some_and(|(own, theirs)| own.median > theirs.median);
+    let Some((what, own, theirs)) = expected_of_both(chosen, other).filter(|_| is_longer) else {
         return String::new();
-    }
-    let (what, own, theirs) = match (&chosen.total_seconds, &other.total_seconds) {
-        (Some(own), Some(theirs)) => ("the whole run", own.mean, theirs.mean),
-        _ => (chosen.time_of(), own.mean, theirs.mean),
     };
-    let (own, theirs) = (display_seconds(own), display_seconds(theirs));
-    format!(" (expected of {what}, with what is uncertain: {own} against {theirs})")
+    format!(", but {} against {} are expected {what}", display_seconds(own), display_seconds(theirs))
+}
+
+/// What is held against each other: `in all` or `an epoch`, with the seconds that are expected of the one and of the other.
+fn expected_of_both(one: &Forecast, other: &Forecast) -> Option<(&'static str, f64, f64)> {
+    if let Some((one, other)) = one.total_seconds.zip(other.total_seconds) {
+        return Some(("in all", one.mean, other.mean));
+    }
+    let (own, theirs) = one.time().zip(other.time())?;
+    Some((one.time_of(), own.mean, theirs.mean))
 }
 
 impl Resolver<'_> {
@@ -140,19 +171,20 @@ impl Resolver<'_> {
         let mut candidates: Vec<(usize, Candidate)> = ways.iter().enumerate().flat_map(of_way).collect();
         let mut assumed_hardware = None;
         if let Some(model) = &facts.model {
-            let base = self.situation(model, scheduler, queue, resources);
-            let situation =
-                |(at, candidate): &(usize, Candidate)| situation_of(&base, &ways[*at], candidate.nodes);
+            let asked = self.question(model, scheduler, queue, resources);
+            let situation = |(at, candidate): &(usize, Candidate)| {
+                situation_of(&asked.situation, &ways[*at], candidate.nodes)
+            };
             let situations: Vec<Situation> = candidates.iter().map(situation).collect();
-            for ((_, candidate), forecast) in candidates.iter_mut().zip(model.model.forecasts(&situations)) {
+            let forecasts = model.model.forecasts_on(&situations, &asked.kinds);
+            for ((_, candidate), forecast) in candidates.iter_mut().zip(forecasts) {
                 candidate.forecast = Some(forecast).filter(says_something);
             }
-            let scaled = model.model.has_scaled(&base);
-            let is_assumed = scheduler != SchedulerKind::Local && model.meant.is_none();
-            let hardware = base.hardware.gpu_model.clone().or(base.hardware.cpu_model.clone());
-            assumed_hardware = hardware.filter(|_| is_assumed);
+            let scaled = model.model.has_scaled(&asked.situation);
             self.judge_sizes(&mut candidates, sizes.len(), scaled);
-            self.choose_by_model(model, &mut candidates, &situations);
+            let draw = |seed| model.model.draw_on(&situations, &asked.kinds, seed);
+            self.choose_by_model(model, &mut candidates, draw);
+            assumed_hardware = asked.assumed;
             if let Some(Ok(found)) = &mut fitting {
                 found.choice = reordered(entries, found, &ways, &candidates);
             }
@@ -294,7 +326,7 @@ impl Resolver<'_> {
                 if at > 0 && (forecast.basis > Basis::Workload || !scaled) {
                     candidate.rejected = Some("no run of this workload tells how it scales".to_owned());
                 } else if at > 0 && (efficiency.is_nan() || efficiency < least) {
-                    let (found, least) = (per_cent(efficiency), per_cent(least));
+                    let (found, least) = (words::per_cent(efficiency), words::per_cent(least));
                     candidate.rejected =
                         Some(format!("its parallel efficiency is {found}, and {least} is asked"));
                 }
@@ -308,7 +340,7 @@ impl Resolver<'_> {
         &self,
         facts: &ModelFacts,
         candidates: &mut Vec<(usize, Candidate)>,
-        situations: &[Situation],
+        draw: impl Fn(u64) -> Vec<f64>,
     ) {
         let forecasts = || candidates.iter().map(|(_, candidate)| candidate.forecast.as_ref());
         let by_total =
@@ -321,7 +353,7 @@ impl Resolver<'_> {
         let share = self.spec.left_to_model.explore;
         let seed = explore::seed(share, &facts.model.head().name, &self.spec.workload, facts.runs);
         if let Some(seed) = seed.filter(|_| candidates.len() > 1) {
-            let draws = facts.model.draw(situations, seed);
+            let draws = draw(seed);
             let drawn =
                 |at: &usize| draws.get(*at).copied().filter(|draw| !draw.is_nan()).unwrap_or(f64::INFINITY);
             let may_be = order.iter().copied().filter(|at| candidates[*at].1.rejected.is_none());

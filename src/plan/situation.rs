@@ -1,33 +1,54 @@
 //! What the performance model is asked: the job as far as it decides how long a training takes.
 
 use super::facts::ModelFacts;
+use super::hardware::Wish;
 use super::resolve::Resolver;
 use super::{PlannedResources, PlannedStorage};
 use crate::job::{EnvVar, SchedulerKind};
-use crate::model::{Hardware, Situation};
+use crate::model::{Hardware, Likely, Situation};
+
+/// What the performance model is asked.
+pub(super) struct Question {
+    /// The job; image, compiler, version and nodes are those of a candidate.
+    pub(super) situation: Situation,
+    /// What it may run on, where that is not known; else it is in the situation.
+    pub(super) kinds: Vec<Likely>,
+    /// How that is known, for people.
+    pub(super) assumed: Option<String>,
+}
 
 impl Resolver<'_> {
-    /// The situation of the job on `resources`; image, compiler, version and nodes are those of a candidate.
-    pub(super) fn situation(
+    /// What to ask of the job on `resources`.
+    pub(super) fn question(
         &self,
         facts: &ModelFacts,
         scheduler: SchedulerKind,
         queue: Option<&str>,
         resources: &PlannedResources,
-    ) -> Situation {
+    ) -> Question {
         // Rules and storage are decided later and tell their reasons then; what they come to is needed now.
         let mut ahead = Resolver::new(self.spec, self.settings, self.facts);
         let storage = ahead.storage(queue);
         let env = ahead.rules(scheduler, queue, storage.as_ref()).env;
-        Situation {
+        let wish = Wish::of(resources, threads_asked(&env, resources));
+        let (hardware, kinds, assumed) = if let Some(meant) = &facts.meant {
+            (meant_hardware(meant, &wish), Vec::new(), None)
+        } else if scheduler == SchedulerKind::Local {
+            (hardware_here(facts, &wish), Vec::new(), None)
+        } else {
+            let (kinds, told) = self.likely(facts, scheduler, queue, resources, &wish);
+            (Hardware::default(), kinds, told)
+        };
+        let situation = Situation {
             workload: self.spec.workload.clone(),
             framework: self.spec.framework.clone(),
             image: None,
-            hardware: hardware(facts, scheduler, resources, threads_asked(&env, resources)),
+            hardware,
             nodes: resources.nodes,
             tasks_per_node: resources.tasks_per_node,
             storage: storage.map(|PlannedStorage { class, .. }| class),
-        }
+        };
+        Question { situation, kinds, assumed }
     }
 }
 
@@ -39,47 +60,34 @@ fn threads_asked(env: &[EnvVar], resources: &PlannedResources) -> Option<f64> {
     (threads > 0).then_some(f64::from(threads) * f64::from(resources.tasks_per_node))
 }
 
-/// What the job will run on: this machine, or what jobs that named this queue ran on before.
-fn hardware(
-    facts: &ModelFacts,
-    scheduler: SchedulerKind,
-    resources: &PlannedResources,
-    threads_asked: Option<f64>,
-) -> Hardware {
-    let is_local = scheduler == SchedulerKind::Local;
-    let queue = resources.queue.as_deref().filter(|_| !is_local);
-    let usual = facts.model.usual_hardware(scheduler, queue).cloned().unwrap_or_default();
-    let (kind, gpus) = match resources.gpus_per_node.as_deref() {
-        None => (None, 0),
-        Some(asked) => match asked.rsplit_once(':') {
-            Some((kind, count)) => (Some(kind.to_ascii_lowercase()), count.parse().unwrap_or(1)),
-            None => (None, asked.parse().unwrap_or(1)),
-        },
+/// Hardware that is asked about in place of the job's.
+fn meant_hardware(meant: &str, wish: &Wish<'_>) -> Hardware {
+    let name = Some(meant.to_owned());
+    let (cpu_model, gpu_model) = if wish.gpus > 0 { (None, name) } else { (name, None) };
+    let threads = wish.threads.or(wish.cpus);
+    Hardware { cpu_model, threads, gpu_model, gpus: wish.gpus, ..Hardware::default() }
+}
+
+/// This machine. GPUs, and what was measured of it, are as runs here had them.
+fn hardware_here(facts: &ModelFacts, wish: &Wish<'_>) -> Hardware {
+    let usual = |on_gpus: bool| {
+        let met = facts.model.hardware_met(SchedulerKind::Local, &[None], on_gpus);
+        met.kinds.into_iter().map(|kind| kind.hardware)
     };
-    if let Some(meant) = &facts.meant {
-        let asked = resources.cpus_per_task.map(|cpus| f64::from(cpus) * f64::from(resources.tasks_per_node));
-        let (cpu_model, gpu_model) = if gpus > 0 { (None, Some(meant)) } else { (Some(meant), None) };
-        return Hardware {
-            cpu_model: cpu_model.cloned(),
-            threads: threads_asked.or(asked),
-            gpu_model: gpu_model.cloned(),
-            gpus,
-            figures: None,
-        };
-    }
-    let is_kind = |model: &String| kind.as_ref().is_none_or(|kind| model.to_ascii_lowercase().contains(kind));
-    let gpu_model = usual.gpu_model.filter(|model| gpus > 0 && is_kind(model));
-    let (cpu_model, cpus) = if is_local {
-        (facts.here.cpu_model.clone().or(usual.cpu_model.clone()), facts.here.threads)
-    } else {
-        let asked = resources.cpus_per_task.map(|cpus| f64::from(cpus) * f64::from(resources.tasks_per_node));
-        (usual.cpu_model.clone(), asked.or(usual.threads))
-    };
-    let threads = match (cpus, threads_asked) {
-        (Some(cpus), Some(threads)) => Some(cpus.min(threads)),
-        (cpus, threads) => cpus.or(threads),
-    };
+    let asked = wish.gpu_type.map(str::to_ascii_lowercase);
+    let is_asked =
+        |model: &String| asked.as_ref().is_none_or(|asked| model.to_ascii_lowercase().contains(asked));
+    let gpu_model =
+        usual(true).find_map(|usual| usual.gpu_model).filter(|model| wish.gpus > 0 && is_asked(model));
+    let cpu_model = facts.here.cpu_model.clone().or_else(|| usual(false).find_map(|usual| usual.cpu_model));
     // What was measured of another machine says nothing of this one.
-    let figures = usual.figures.filter(|_| usual.cpu_model == cpu_model);
-    Hardware { cpu_model, threads, gpu_model, gpus, figures }
+    let same = usual(false).find(|usual| usual.cpu_model == cpu_model);
+    Hardware {
+        threads: wish.threads_of(facts.here.threads),
+        figures: same.and_then(|usual| usual.figures),
+        cpu_model,
+        gpu_model,
+        gpus: wish.gpus,
+        ..Hardware::default()
+    }
 }

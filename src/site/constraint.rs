@@ -6,7 +6,8 @@
 use super::NodeType;
 
 /// The features that a constraint names.
-pub(super) fn words(constraint: &str) -> Vec<&str> {
+#[must_use]
+pub fn words(constraint: &str) -> Vec<&str> {
     let joints = |c: char| "&|:,()[]".contains(c);
     // A count stands behind `*`.
     let words = constraint.split(joints).filter_map(|word| word.split('*').next());
@@ -22,7 +23,8 @@ pub(super) fn has(node: &NodeType, word: &str) -> bool {
 }
 
 /// Says whether nodes fulfil a constraint; `true` where this cannot be judged.
-pub(super) fn fulfils(node: &NodeType, constraint: &str) -> bool {
+#[must_use]
+pub fn fulfils(node: &NodeType, constraint: &str) -> bool {
     if constraint.contains(['(', '[', '*', '!', '=']) {
         return true;
     }

@@ -10,6 +10,7 @@ mod overlay;
 mod wanted;
 
 pub use check::{Misfit, check, pause, remarks};
+pub use constraint::{fulfils, words as words_of_constraint};
 pub use node::described;
 pub use overlay::overlaid;
 pub use wanted::Wanted;

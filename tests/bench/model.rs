@@ -120,6 +120,7 @@ fn situation(dice: &mut Runs, workload: usize) -> Situation {
             gpu_model: (gpus > 0).then(|| dice.of(&["A100", "H100"]).to_owned()),
             gpus,
             figures: Some(figures),
+            ..Hardware::default()
         },
         nodes: if gpus == 4 { dice.of(&[1, 2, 4]) } else { 1 },
         tasks_per_node: 1,

@@ -58,6 +58,7 @@ mod local;
 mod model;
 mod model_choice;
 mod model_evaluate;
+mod model_mixture;
 mod model_outside;
 mod model_real;
 mod model_scaling;

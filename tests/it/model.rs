@@ -375,13 +375,19 @@ fn a_model_file_is_read_whole_or_refused() {
     assert_eq!(read.explanation(), model.explanation());
     assert_eq!(read.head().made_at_ms, Some(77));
     assert_eq!(read.compilers_of("TensorFlow"), ["none", "xla"]);
-    let usual = read.usual_hardware(SchedulerKind::Slurm, Some("batch")).expect("two runs");
+    let met = |queue: &str| read.hardware_met(SchedulerKind::Slurm, &[Some(queue)], false);
+    let [kind] = &met("batch").kinds[..] else { panic!("{:?}", met("batch")) };
     assert_eq!(
-        (usual.cpu_model.as_deref(), usual.threads, usual.figures.is_some()),
-        (Some("Xeon"), None, true)
+        (
+            kind.hardware.cpu_model.as_deref(),
+            kind.hardware.threads,
+            kind.hardware.figures.is_some(),
+            kind.runs
+        ),
+        (Some("Xeon"), None, true, 2)
     );
-    assert_eq!(read.usual_hardware(SchedulerKind::Slurm, None), Some(usual));
-    assert_eq!(read.usual_hardware(SchedulerKind::Slurm, Some("gpu")), None);
+    assert!(met("batch").of_queue && !met("gpu").of_queue);
+    assert_eq!(met("gpu").kinds, met("batch").kinds, "where nobody ran, what the scheduler has");
     for end in (0..bytes.len()).step_by(97) {
         assert!(Model::from_bytes(&bytes[..end]).is_err(), "{end}");
     }

@@ -11,7 +11,7 @@ use crate::model::{Doubts, Hardware, Length, Model, Observation, Priors, Situati
 use crate::plan::{Decision, ImageFacts, ModelFacts, Plan, SchedulerFacts, SiteFacts, resolve};
 use crate::record::Basis;
 use crate::site::{NodeType, Queue, SiteModel};
-use crate::units::{Bytes, Walltime};
+use crate::units::{Bytes, Walltime, display_seconds};
 
 const JOB: &str = r#"
 [framework]
@@ -254,7 +254,8 @@ fn runs_that_explore_try_what_is_not_known_and_are_marked() {
     assert!(some < always.iter().filter(|(_, explored)| *explored).count());
     let number = (0..20).find(|number| always[usize::try_from(*number).expect("small")].1).expect("one");
     let why = decision(&runs(number, "1"), "compiler").why.clone();
-    assert!(why.contains("chosen to learn (`framework.explore`)") && why.contains("best known is"), "{why}");
+    assert!(why.contains("drawn to learn (`framework.explore`): "), "{why}");
+    assert!(why.contains("; best known is no compiler, ") && why.ends_with(" s an epoch"), "{why}");
 }
 
 #[test]
@@ -273,6 +274,91 @@ fn hardware_that_is_meant_counts_in_place_of_the_jobs_own() {
     let [(quick, basis), (slow, _), (_, unknown)] = ["EPYC", "Xeon", "another"].map(&mut on);
     assert!((3.6..4.4).contains(&quick) && (7.2..8.8).contains(&slow), "{quick} {slow}");
     assert_eq!((basis, unknown), (Basis::Alike, Basis::Workload));
+}
+
+// ----------------------------------------------------------------------------------------------------------- hardware
+
+/// A queue with two kinds of nodes: three jobs of four got EPYCs, on which an epoch takes 4 s, the others Xeons, with 8 s.
+fn two_kinds() -> SiteFacts {
+    let kinds = [("EPYC", 4.0), ("EPYC", 4.0), ("EPYC", 4.0), ("Xeon", 8.0)];
+    let mut facts = facts(model(repeats(&kinds, |cpu, run| {
+        let cpus = if cpu == "EPYC" { 64.0 } else { 16.0 };
+        run.situation.hardware =
+            Hardware { cpu_model: Some(cpu.into()), cpus: Some(cpus), ..Hardware::default() };
+    })));
+    let nodes = |cpus, features: &[&str]| NodeType {
+        count: 4,
+        up: 4,
+        cpus: Some(cpus),
+        memory: Some(Bytes(64 * GIB)),
+        features: features.iter().map(|name| (*name).to_owned()).collect(),
+        ..NodeType::default()
+    };
+    facts.site.as_mut().expect("a site").nodes =
+        vec![nodes(64, &["wide", "epyc"]), nodes(16, &["narrow", "ib"])];
+    facts
+}
+
+fn on_two_kinds(resources: &str) -> Plan {
+    let job = format!("[resources]\n{resources}{}", JOB.replace("\"auto\"", "\"none\""));
+    plan(&job, &two_kinds())
+}
+
+#[test]
+fn a_job_that_may_get_two_kinds_of_hardware_is_forecast_for_both() {
+    let plan = on_two_kinds("walltime = \"auto\"\n");
+    let forecast = plan.forecast.as_ref().expect("a forecast");
+    let epoch = forecast.epoch_seconds.expect("a time");
+    assert!((4.5..5.5).contains(&epoch.mean), "three of four: {epoch:?}");
+    assert!((3.5..4.5).contains(&epoch.median) && epoch.low < 4.0 && epoch.high > 7.9, "{epoch:?}");
+    let total = forecast.total_seconds.expect("epochs are known");
+    assert!(total.high > 10.0 * 7.9 + 6.0, "all epochs are on one kind: {total:?}");
+    assert_eq!((forecast.basis, forecast.runs), (Basis::Alike, 20));
+    let told = "by the runs of its queue the job may get EPYC (75 %) or Xeon (25 %): the forecast holds both";
+    assert!(plan.notes.iter().any(|note| note == told), "{:?}", plan.notes);
+}
+
+#[test]
+fn what_the_job_asks_for_tells_its_hardware() {
+    for (resources, median) in [
+        ("constraint = \"epyc\"\n", 4.0),
+        ("constraint = \"narrow\"\n", 8.0),
+        ("constraint = \"narrow&ib\"\n", 8.0),
+        ("cpus_per_task = 32\n", 4.0),
+    ] {
+        let plan = on_two_kinds(resources);
+        let epoch = plan.forecast.as_ref().and_then(|forecast| forecast.epoch_seconds).expect("a forecast");
+        assert!((epoch.median / median).ln().abs() < 0.1, "{resources}: {epoch:?}");
+        let named = if median < 5.0 { "EPYC" } else { "Xeon" };
+        let told = format!("the forecast is as on {named}, which the runs of its queue had");
+        assert!(plan.notes.contains(&told), "{resources}: {:?}", plan.notes);
+    }
+    let open = on_two_kinds("constraint = \"wide|narrow\"\n");
+    assert!(open.notes.iter().any(|note| note.contains("EPYC (75 %) or Xeon (25 %)")), "{:?}", open.notes);
+}
+
+#[test]
+fn where_jobs_are_not_confined_they_have_the_whole_node() {
+    let forecast = |confined: bool, resources: &str| {
+        let job = format!("[resources]\n{resources}\n{}", JOB.replace("\"auto\"", "\"none\""));
+        let runs = repeats(&[("64", 4.0), ("64", 4.0), ("16", 9.0)], |threads, run| {
+            let threads = threads.parse().ok();
+            let cpus = if confined { Some(64.0) } else { threads };
+            run.situation.hardware.cpus = cpus;
+            (run.situation.hardware.allowed, run.situation.hardware.threads) = (threads, threads);
+        });
+        plan(&job, &facts(model(runs))).forecast.expect("a forecast")
+    };
+    let four = "cpus_per_task = 4";
+    let (free, confined) = (forecast(false, four), forecast(true, four));
+    let median = |forecast: &crate::record::Forecast| forecast.time().expect("a time").median;
+    assert!((3.5..4.5).contains(&median(&free)) && free.beyond.is_empty(), "{free:?}");
+    assert!(median(&confined) > 9.0, "{confined:?}");
+    assert!(confined.beyond[0].contains("the number of threads, 4,"), "{:?}", confined.beyond);
+    let one = forecast(true, "tasks_per_node = 1");
+    assert!(one.beyond[0].contains("the number of threads, 1,"), "a task has a CPU: {:?}", one.beyond);
+    let alone = forecast(true, "cpus_per_task = 4\nexclusive = true");
+    assert!((3.5..4.5).contains(&median(&alone)), "{alone:?}");
 }
 
 // ------------------------------------------------------------------------------------------------------------- images
@@ -320,7 +406,12 @@ fn images_and_compilers_are_chosen_together_and_hard_constraints_hold() {
         assert!(told.why.contains(part), "{part:?} in {}", told.why);
     }
     let built = told.rejected.iter().find(|rejected| rejected.value == "image built").expect("it is told");
-    assert!(built.why.contains("the performance model puts it first, 4."), "{}", built.why);
+    assert!(built.why.starts_with("it fits, but the performance model expects 4"), "{}", built.why);
+    assert!(
+        built.why.contains(" s in all of it, and 3") && built.why.ends_with(" s of `wheel`"),
+        "{}",
+        built.why
+    );
     assert!(by_model.candidates[0].chosen && by_model.candidates[0].name == "wheel");
     for runs in 0..50 {
         if let Some(model) = &mut facts.model {
@@ -329,6 +420,36 @@ fn images_and_compilers_are_chosen_together_and_hard_constraints_hold() {
         let explored = plan(&JOB.replace("\"auto\"", "\"auto\"\nexplore = 1"), &facts);
         assert_ne!(name(&explored), "foreign");
         assert!(explored.ways.iter().all(|way| way.image.as_deref() != Some("foreign")));
+        is_honest_of_what_was_drawn(&explored, &name(&explored));
+    }
+}
+
+/// Says of a plan that explores what it drew, what is best known, and no time of one as that of another.
+fn is_honest_of_what_was_drawn(plan: &Plan, image: &str) {
+    let drawn = plan.forecast.as_ref().is_some_and(|forecast| forecast.explored);
+    let told = decision(plan, "environment");
+    assert_eq!(told.why.contains("drawn to learn (`framework.explore`)"), drawn, "{}", told.why);
+    if !drawn {
+        return;
+    }
+    let median = |way: &crate::plan::Candidate| {
+        display_seconds(way.forecast.as_ref().expect("a forecast").time().expect("a time").median)
+    };
+    let best = &plan.ways[1];
+    let (own, theirs) = (median(&plan.ways[0]), median(best));
+    assert!(told.why.contains(&format!("(`framework.explore`): {own} an epoch")), "{}", told.why);
+    assert!(
+        told.why.contains("; best known is ") && told.why.contains(&format!(", {theirs} an epoch;")),
+        "{}",
+        told.why
+    );
+    let other = told
+        .rejected
+        .iter()
+        .find(|other| other.value.starts_with("image ") && !other.value.contains("foreign"));
+    if let Some(other) = other {
+        let tried = format!("it fits, but `{image}` was drawn to learn (`framework.explore`); of this one ");
+        assert!(other.why.starts_with(&tried), "{}", other.why);
     }
 }
 

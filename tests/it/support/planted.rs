@@ -252,6 +252,7 @@ impl World {
                                 disk_mb_per_second: None,
                                 measured_at_ms: 0,
                             }),
+                            ..Hardware::default()
                         },
                         nodes: 1,
                         tasks_per_node: 1,

@@ -79,12 +79,7 @@ fn ways(plan: &Plan) -> String {
     rows.set_header(["", "image", "version", "compiler", "provenance", "nodes", "epoch", "rests on"]);
     for way in &plan.ways {
         let word = |word: Option<&str>| word.unwrap_or("-").to_owned();
-        let told = way.forecast.as_ref().map(|told| {
-            let doubts =
-                if told.doubtful > 0 { format!(", {} in doubt", told.doubtful) } else { String::new() };
-            let runs = foretold::count(told.runs, "run");
-            (time(told), format!("{}, {runs}{doubts}", told.basis.as_str()))
-        });
+        let told = way.forecast.as_ref().map(|told| (time(told), foretold::basis_in_short(told)));
         let (epoch, rests_on) = told.unwrap_or_else(|| ("-".to_owned(), "-".to_owned()));
         rows.add_row([
             if way.chosen { "chosen" } else { "" }.to_owned(),

@@ -1,0 +1,217 @@
+//! The kinds of hardware that a job of a cluster may get: those that the runs before it met, as far as what it asks for leaves
+//! them open.
+
+use super::PlannedResources;
+use super::facts::ModelFacts;
+use super::resolve::Resolver;
+use super::words::per_cent;
+use crate::job::SchedulerKind;
+use crate::model::{Hardware, Kind, Likely, Met};
+use crate::site::{self, NodeType};
+
+/// Kinds are left out where the others hold this share of the runs.
+const HELD: f64 = 0.98;
+/// More kinds are not held apart: each costs a forecast of each candidate.
+const MOST: usize = 6;
+/// Shorter words of a constraint name nothing.
+const SHORTEST: usize = 3;
+
+/// What a job asks of its hardware.
+pub(super) struct Wish<'a> {
+    /// GPUs on each node, and the type that is asked for.
+    pub(super) gpus: u32,
+    pub(super) gpu_type: Option<&'a str>,
+    /// CPUs on each node that are asked for.
+    pub(super) cpus: Option<f64>,
+    /// Tasks on each node.
+    tasks: f64,
+    /// What `OMP_NUM_THREADS` leaves of them.
+    pub(super) threads: Option<f64>,
+}
+
+impl<'a> Wish<'a> {
+    pub(super) fn of(resources: &'a PlannedResources, threads: Option<f64>) -> Self {
+        let (gpu_type, gpus) = match resources.gpus_per_node.as_deref() {
+            None => (None, 0),
+            Some(asked) => match asked.rsplit_once(':') {
+                Some((name, count)) => (Some(name), count.parse().unwrap_or(1)),
+                None => (None, asked.parse().unwrap_or(1)),
+            },
+        };
+        let tasks = f64::from(resources.tasks_per_node);
+        let cpus = resources.cpus_per_task.map(|cpus| f64::from(cpus) * tasks);
+        Self { gpus, gpu_type, cpus, tasks, threads }
+    }
+
+    /// CPUs that the program can keep busy, of `may_use`.
+    pub(super) fn threads_of(&self, may_use: Option<f64>) -> Option<f64> {
+        match (may_use, self.threads) {
+            (Some(cpus), Some(threads)) => Some(cpus.min(threads)),
+            (cpus, threads) => cpus.or(threads),
+        }
+    }
+}
+
+impl Resolver<'_> {
+    /// What the job may get, one kind at least, the likeliest first; and how that is known, for people.
+    pub(super) fn likely(
+        &self,
+        facts: &ModelFacts,
+        scheduler: SchedulerKind,
+        queue: Option<&str>,
+        resources: &PlannedResources,
+        wish: &Wish<'_>,
+    ) -> (Vec<Likely>, Option<String>) {
+        let queues: Vec<Option<&str>> = match resources.queue.as_deref() {
+            // Slurm takes several with commas between, and gives the job to one of them.
+            Some(named) => std::iter::once(named).chain(named.split(',')).map(Some).collect(),
+            None => vec![None, queue],
+        };
+        let Met { mut kinds, of_queue } = facts.model.hardware_met(scheduler, &queues, wish.gpus > 0);
+        self.narrow(&mut kinds, scheduler, resources, wish);
+        let all: u64 = kinds.iter().map(|kind| kind.runs).sum();
+        let met = kinds.len();
+        let mut kept = 0.0;
+        kinds.truncate(MOST);
+        kinds.retain(|kind| {
+            let is_needed = kept < HELD;
+            kept += if is_needed { share(kind.runs, all) } else { 0.0 };
+            is_needed
+        });
+        let confines = facts.model.confines(scheduler);
+        // OpenPBS gives a job whose nodes are its own the CPUs that it asked for all the same.
+        let alone = resources.exclusive && scheduler != SchedulerKind::OpenPbs;
+        let likely: Vec<Likely> = kinds
+            .iter()
+            .map(|kind| {
+                let threads = wish.threads_of(may_use(kind.hardware.cpus, confines, alone, wish));
+                let hardware = Hardware {
+                    threads,
+                    gpu_model: kind.hardware.gpu_model.clone().filter(|_| wish.gpus > 0),
+                    gpus: wish.gpus,
+                    ..kind.hardware.clone()
+                };
+                Likely { hardware, share: share(kind.runs, all) / kept }
+            })
+            .collect();
+        if likely.is_empty() {
+            let threads = wish.threads_of(may_use(None, confines, alone, wish));
+            let hardware = Hardware { threads, gpus: wish.gpus, ..Hardware::default() };
+            return (vec![Likely { hardware, share: 1.0 }], None);
+        }
+        let told = told(&likely, of_queue, met > likely.len());
+        (likely, Some(told))
+    }
+
+    /// Leaves out what the job cannot get by what it asks for. What nothing is known to speak against stays; only a type of GPU
+    /// that is asked for must be there.
+    fn narrow(
+        &self,
+        kinds: &mut Vec<Kind>,
+        scheduler: SchedulerKind,
+        resources: &PlannedResources,
+        wish: &Wish<'_>,
+    ) {
+        if let Some(asked) = wish.gpu_type.map(plain) {
+            kinds.retain(|kind| names(&kind.hardware).contains(&asked));
+        }
+        if let Some(asked) = wish.cpus {
+            leave(kinds, |kind| kind.hardware.cpus.is_none_or(|cpus| asked <= cpus));
+        }
+        let Some(constraint) = resources.constraint.as_deref() else { return };
+        by_words(kinds, constraint);
+        let model = self.facts.site.as_ref().filter(|model| model.scheduler == scheduler);
+        let nodes = model.map_or(&[][..], |model| &model.nodes);
+        leave(kinds, |kind| {
+            let mut same = nodes.iter().filter(|node| is_of(node, &kind.hardware)).peekable();
+            same.peek().is_none() || same.any(|node| site::fulfils(node, constraint))
+        });
+    }
+}
+
+/// CPUs that the job may use of a node with `cpus`, as a record of it will have them: the affinity of its processes. A job that is
+/// not confined has the whole node, whatever it asked for, as has one whose nodes are its own; one that is confined and asks for
+/// nothing has one for each task, which is what schedulers give.
+fn may_use(cpus: Option<f64>, confines: Option<bool>, alone: bool, wish: &Wish<'_>) -> Option<f64> {
+    let whole = cpus.filter(|_| alone || confines == Some(false));
+    let least = (confines == Some(true) && !alone).then_some(wish.tasks);
+    whole.or(wish.cpus).or(least)
+}
+
+/// Leaves those that are to be kept, unless these are none.
+fn leave(kinds: &mut Vec<Kind>, keep: impl Fn(&Kind) -> bool) {
+    if kinds.iter().any(&keep) {
+        kinds.retain(keep);
+    }
+}
+
+/// A constraint may name hardware: `epyc`, `a100|h100`. Of words that must all hold, those that name none of the kinds are about
+/// something else; of alternatives, one that names none leaves all open.
+fn by_words(kinds: &mut Vec<Kind>, constraint: &str) {
+    if constraint.contains(['!', '=']) {
+        return;
+    }
+    let all: Vec<String> = site::words_of_constraint(constraint).into_iter().map(plain).collect();
+    let is_named = |kind: &Kind, word: &String| names(&kind.hardware).contains(word);
+    let telling: Vec<&String> = all
+        .iter()
+        .filter(|word| word.len() >= SHORTEST && kinds.iter().any(|kind| is_named(kind, word)))
+        .collect();
+    if constraint.contains(['|', ',', '[', '(']) {
+        if telling.len() == all.len() {
+            leave(kinds, |kind| telling.iter().any(|word| is_named(kind, word)));
+        }
+    } else {
+        leave(kinds, |kind| telling.iter().all(|word| is_named(kind, word)));
+    }
+}
+
+/// Whether nodes of a type have this hardware, as far as both are known: by the type of the GPUs, else by the number of CPUs.
+fn is_of(node: &NodeType, hardware: &Hardware) -> bool {
+    if hardware.gpu_model.is_some() && hardware.gpus > 0 {
+        let names = names(hardware);
+        return node.gpus.iter().any(|(name, _)| !name.is_empty() && names.contains(&plain(name)));
+    }
+    node.gpus.is_empty()
+        && node.cpus.map(f64::from).zip(hardware.cpus).is_some_and(|(one, other)| one == other)
+}
+
+/// The names of CPU and GPU, as they are compared: `nvidia a100-sxm4-40gb` has an `A100`.
+fn names(hardware: &Hardware) -> String {
+    let name = |name: &Option<String>| plain(name.as_deref().unwrap_or_default());
+    format!("{} {}", name(&hardware.cpu_model), name(&hardware.gpu_model))
+}
+
+/// Letters and digits, which all spellings of a name share.
+fn plain(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+fn share(runs: u64, all: u64) -> f64 {
+    runs as f64 / all as f64
+}
+
+/// What is held of the hardware, in words.
+fn told(likely: &[Likely], of_queue: bool, has_others: bool) -> String {
+    let name = |likely: &Likely| {
+        let Hardware { gpu_model, cpu_model, .. } = &likely.hardware;
+        gpu_model
+            .as_ref()
+            .or(cpu_model.as_ref())
+            .cloned()
+            .unwrap_or_else(|| "nodes without a name".to_owned())
+    };
+    let whose = if of_queue { "its queue" } else { "other queues" };
+    if let [only] = likely {
+        let most = if has_others { "most" } else { "the" };
+        return format!("the forecast is as on {}, which {most} runs of {whose} had", name(only));
+    }
+    let mut named: Vec<String> =
+        likely.iter().map(|one| format!("{} ({})", name(one), per_cent(one.share))).collect();
+    let last = named.pop().unwrap_or_default();
+    let held = if likely.len() == 2 { "both" } else { "all of them" };
+    format!(
+        "by the runs of {whose} the job may get {} or {last}: the forecast holds {held}",
+        named.join(", ")
+    )
+}
