@@ -53,7 +53,7 @@ type Ends = [(f64, f64); EXACT.len()];
 pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
     let mut counts: OfHashes<u32> = OfHashes::default();
     let mut ends: BTreeMap<u64, Ends> = BTreeMap::new();
-    let mut doubted: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
+    let mut doubted: OfHashes<(u32, u32)> = OfHashes::default();
     for (at, (facts, exact)) in gathered.groups.iter().zip(&gathered.exact).enumerate() {
         let (runs, met) = (gathered.runs[at], gathered.met[at]);
         if met == 0 {
@@ -99,6 +99,8 @@ pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
     writer.block(&records.0);
     writer.block(&named(gathered).0);
     let mut records = Writer::default();
+    let mut doubted: Vec<(u64, (u32, u32))> = doubted.into_iter().collect();
+    doubted.sort_unstable();
     for (key, (runs, doubts)) in doubted {
         records.u64(key);
         records.u32(runs);
