@@ -197,7 +197,8 @@ fn where_nothing_succeeds_the_rest_is_not_begun() {
     let env = TestEnv::new();
     let _ = env.write("step.sh", "echo x >>ran; exit 1\n");
     let file = env.write("small.toml", format!("{HEAD}{BENCH}"));
-    let _ = bench(&env, &file).args(["--repeats", "20"]).run().code(10).warns("nothing succeeded");
+    let hopeless = bench(&env, &file).args(["--repeats", "20"]).run().code(10).warns("nothing succeeded");
+    let _ = hopeless.warns("failed: the program ended with exit code 1; it is tried again");
     assert_eq!(ran(&env).values().sum::<usize>(), 5);
 }
 
@@ -252,6 +253,22 @@ fn a_dry_run_tells_every_job_and_hostile_values_stay_words() {
     let _ = bench(&env, &file).args(["--repeats", "1"]).run().code(0);
     assert_eq!(ran(&env).keys().collect::<Vec<_>>().len(), 3);
     assert!(!env.jobs().join("hurt").exists());
+}
+
+#[test]
+fn figures_are_printed_though_their_files_cannot_be_written() {
+    let env = TestEnv::new();
+    let file = matrix(&env, "0", "none");
+    let out = env.root().join("report");
+    // The place was free when the matrix began; a directory is nothing that anybody writes over, root included.
+    let blocking = format!("{PROGRAM}mkdir -p '{}/bench.md'\n", out.display());
+    let _ = env.write("step.sh", blocking);
+    let done = bench(&env, &file).args(["--json", "--output-dir"]).arg(&out).run().code(73);
+    assert_eq!((&done.result()["runs_measured"], &done.result()["files"]), (&json!(8), &Value::Null));
+    let message = done.result()["files_error"]["message"].to_string();
+    assert!(message.contains("bench.md") && message.contains("no regular file"), "{message}");
+    let _ = done.warns("--output-dir DIR` writes the files");
+    let _ = env.dlrun(["bench", "show", "--output-dir", "elsewhere"]).run().code(0).says("wrote elsewhere/");
 }
 
 /// The matrices of `jobs/bench`: every cell is a job file that says what it must.

@@ -170,9 +170,13 @@ impl<'a> Conductor<'a> {
                 }
             }
         }
-        if found > 0 {
-            let jobs = self.flights.len();
+        let jobs = self.flights.len();
+        if jobs > 0 {
             self.display.line(&format!("{} taken up again", counted(jobs, "job is", "jobs are")));
+        }
+        if found > jobs {
+            let runs = counted(found - jobs, "run was", "runs were");
+            self.display.line(&format!("{runs} noted and never handed over"));
         }
         Ok(())
     }

@@ -6,4 +6,4 @@ mod told;
 
 pub(crate) use conduct::{Conductor, End, Source, load_cell};
 pub(crate) use dir::{BenchDir, Former, Order};
-pub(crate) use told::{may_write_into, tell};
+pub(crate) use told::{Told, may_write_into, tell};

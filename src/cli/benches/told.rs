@@ -1,7 +1,7 @@
 //! The figures of a matrix for people and programs, and as files.
 
 use std::fs::create_dir_all;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 
@@ -31,35 +31,57 @@ pub(crate) fn may_write_into(dir: &Path) -> Result<(), Error> {
     FILES.iter().try_for_each(|file| may_write(&dir.join(file)).map(drop))
 }
 
-/// Prints the figures, writes the files, and says whether all runs have one.
+/// What became of the telling.
+pub(crate) struct Told {
+    pub(crate) figures: Figures,
+    /// Why the files could not be written: what was measured in hours is printed all the same.
+    pub(crate) unwritten: Option<Kind>,
+}
+
+/// Writes the files and prints the figures.
 pub(crate) fn tell(
     session: &Session,
     operation: &'static str,
     matrix: &Matrix,
     bench: &BenchDir,
     output_dir: Option<&Path>,
-) -> Result<Figures, Error> {
+) -> Result<Told, Error> {
     let of = Bench { matrix, header: &bench.header, journal: &bench.journal, written_at_ms: now_ms() };
     let figures = of.figures();
     let mut value = json!(figures);
     value["id"] = json!(bench.id);
     value["records"] = json!(bench.path().to_string_lossy());
     let mut text = text(&figures);
+    let mut unwritten = None;
     if let Some(dir) = output_dir {
         let contents =
             [figures.to_html(), figures.to_markdown(), format!("{}\n", envelope(operation, &value))];
-        let mut written: Vec<PathBuf> = Vec::new();
-        for (file, content) in FILES.iter().zip(contents) {
-            let path = dir.join(file);
-            write_over(&path, content.as_bytes())?;
-            written.push(path);
+        match write(dir, contents) {
+            Ok(written) => {
+                value["files"] = json!(written);
+                text.push_str(&format!("\nwrote {}\n", written.join(", ")));
+            }
+            Err(error) => {
+                value["files_error"] = error.to_json();
+                let again = format!("`dlrun bench show {} --output-dir DIR` writes the files", bench.id);
+                session.output.warning(&format!("{}; {again}", error.message()));
+                unwritten = Some(error.kind);
+            }
         }
-        let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
-        value["files"] = json!(names);
-        text.push_str(&format!("\nwrote {}\n", names.join(", ")));
     }
     session.output.result(operation, &value, &text)?;
-    Ok(figures)
+    Ok(Told { figures, unwritten })
+}
+
+/// Writes the files; says where they are.
+fn write(dir: &Path, contents: [String; 3]) -> Result<Vec<String>, Error> {
+    let mut written = Vec::new();
+    for (file, content) in FILES.iter().zip(contents) {
+        let path = dir.join(file);
+        write_over(&path, content.as_bytes())?;
+        written.push(path.display().to_string());
+    }
+    Ok(written)
 }
 
 /// The figures for a terminal.
@@ -88,7 +110,7 @@ fn text(figures: &Figures) -> String {
             "\n{count} comparisons of single cells are in --json and in the files of --output-dir\n"
         ));
     }
-    text.push_str(&section("\nFailures\n", figures.failure_rows()));
+    text.push_str(&section("\nFailures: `dlrun logs RUN` shows what a run wrote\n", figures.failure_rows()));
     printable(&text)
 }
 

@@ -199,6 +199,41 @@ mod tests {
         );
     }
 
+    /// Two runs of 1 and 9 s: the mean is 5 s, and may be anything.
+    #[test]
+    fn a_lower_end_below_zero_is_a_number_in_every_form() {
+        let mut journal = Journal::default();
+        add(&mut journal, 0, 0, Some(1.0));
+        add(&mut journal, 0, 1, Some(9.0));
+        let figures = figures(&journal, 2);
+        let low = figures.cells[0].epoch_seconds_low.expect("two runs");
+        assert!((low + 45.824_819).abs() < 1e-3, "{low}");
+        let told = "-45.82 to 55.82";
+        assert!(figures.cell_rows().1[0].contains(&told.to_owned()), "{:?}", figures.cell_rows());
+        assert!(figures.to_markdown().contains(told) && figures.to_html().contains(told));
+        // The four other cells have nothing to tell yet.
+        assert_eq!(figures.cell_rows().1.len(), 1);
+        assert!(figures.remarks[0].ends_with("4 cells have none yet and are left out of the tables."));
+    }
+
+    #[test]
+    fn what_many_axes_have_in_common_stands_above_the_rows() {
+        let text = "[run]\ncommand = [\"a\", \"{{a}}{{b}}{{c}}{{d}}\"]\n[bench]\nname = \"m\"\n[bench.axes]\n\
+                    vars.a = [\"one\", \"two\"]\nvars.b = [1]\nvars.c = [1]\nvars.d = [1, 2]\n";
+        let matrix = parse(text, "stem").expect("valid");
+        let mut journal = Journal::default();
+        (0..4).for_each(|cell| add(&mut journal, cell, 0, Some(2.0)));
+        let page = Bench { matrix: &matrix, header: &header(1), journal: &journal, written_at_ms: 1 }
+            .figures()
+            .to_html();
+        assert_sound(&page);
+        for value in ["one", "two"] {
+            let head =
+                format!("<tr class=\"common\"><th scope=\"rowgroup\" colspan=\"11\">a={value}</th></tr>");
+            assert_eq!(page.matches(&head).count(), 1, "{page}");
+        }
+    }
+
     #[test]
     fn pages_are_sound_and_text_of_others_is_text() {
         let mut journal = measured();

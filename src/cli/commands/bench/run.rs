@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use crate::bench::{Foreseen, Matrix, USUAL_REPEATS, parse};
 use crate::cli::args::BenchRun;
-use crate::cli::benches::{BenchDir, Conductor, End, Former, Order, Source, load_cell, may_write_into, tell};
+use crate::cli::benches::{
+    BenchDir, Conductor, End, Former, Order, Source, Told, load_cell, may_write_into, tell,
+};
 use crate::cli::error::{Error, Kind};
 use crate::cli::outcome::code_of_state;
 use crate::cli::progress::Display;
@@ -66,13 +68,17 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
     let mut bench = BenchDir::begin(session, order, former)?;
     session.output.note(&format!("{}, kept in {}", part.size(), bench.path().display()));
     let end = Conductor::new(session, &matrix, &source, &mut bench, &cells)?.run()?;
-    let figures = tell(session, OPERATION, &matrix, &bench, args.output_dir.as_deref())?;
+    let Told { figures, unwritten } = tell(session, OPERATION, &matrix, &bench, args.output_dir.as_deref())?;
     if end == End::Hopeless {
-        let name = &matrix.name;
+        let failures = figures.cells.iter().flat_map(|cell| &cell.failures);
+        let last = failures.map(|failure| &failure.run_id.as_str()[..6]).next_back().unwrap_or("RUN");
         session.output.warning(&format!(
-            "nothing succeeded, so the rest was not begun; `dlrun list` has the runs of `{name}`, `dlrun logs` their output, and the \
-             same command goes on"
+            "nothing succeeded, so the rest was not begun; `dlrun logs {last}` tells why one of them failed, and the same command \
+             goes on"
         ));
+    }
+    if let Some(kind) = unwritten {
+        return Ok(kind.code());
     }
     let is_whole = |cell: &usize| figures.cells[*cell].runs == repeats as usize;
     Ok(if cells.iter().all(is_whole) { 0 } else { code_of_state(JobState::Failed) })
@@ -109,7 +115,7 @@ fn check(session: &Session, part: &Part<'_>) -> Result<Option<Foreseen>, Error> 
     let Part { matrix, source, cells, repeats } = *part;
     let mut display = Display::new(session.output);
     let mut warned: Vec<(String, Vec<usize>)> = Vec::new();
-    let mut choices: BTreeMap<&str, BTreeMap<(String, String), usize>> = BTreeMap::new();
+    let mut choices: BTreeMap<&str, Choices> = BTreeMap::new();
     let mut forecasts = Vec::new();
     for (place, number) in cells.iter().copied().enumerate() {
         display.now(&format!("checking cell {} of {}", place + 1, cells.len()), false);
@@ -118,7 +124,11 @@ fn check(session: &Session, part: &Part<'_>) -> Result<Option<Foreseen>, Error> 
         for what in TOLD {
             let of = decisions.iter().filter(|decision| decision.what == what);
             let counts = choices.entry(what).or_default();
-            of.for_each(|one| *counts.entry((one.value.clone(), one.why.clone())).or_default() += 1);
+            for one in of {
+                let (whys, count) = counts.entry(one.value.clone()).or_default();
+                whys.insert(one.why.clone());
+                *count += 1;
+            }
         }
         for warning in BTreeSet::from_iter(warnings) {
             match warned.iter_mut().find(|(known, _)| *known == warning) {
@@ -141,11 +151,17 @@ fn check(session: &Session, part: &Part<'_>) -> Result<Option<Foreseen>, Error> 
     Ok(foreseen)
 }
 
-/// What was chosen in how many cells.
-fn tell_choice(session: &Session, what: &str, choices: &BTreeMap<(String, String), usize>, cells: usize) {
-    for ((value, why), count) in choices {
+/// What was chosen: why, and in how many cells.
+type Choices = BTreeMap<String, (BTreeSet<String>, usize)>;
+
+fn tell_choice(session: &Session, what: &str, choices: &Choices, cells: usize) {
+    for (value, (whys, count)) in choices {
+        let why = match whys.first().filter(|_| whys.len() == 1) {
+            Some(why) => format!(" ({why})"),
+            None => String::new(),
+        };
         let of = if *count == cells { String::new() } else { format!(", in {count} of {cells} cells") };
-        session.output.note(&format!("{what}: {value} ({why}){of}"));
+        session.output.note(&format!("{what}: {value}{why}{of}"));
     }
 }
 

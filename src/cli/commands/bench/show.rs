@@ -15,6 +15,6 @@ pub(crate) fn run(session: &Session, args: &BenchShow) -> Result<u8, Error> {
     let matrix = parse(&text, &bench.header.name).map_err(|problems| {
         Error::in_file(Kind::Data, &bench.path().join("matrix.toml").to_string_lossy(), &text, problems)
     })?;
-    tell(session, "bench show", &matrix, &bench, args.output_dir.as_deref())?;
-    Ok(0)
+    let told = tell(session, "bench show", &matrix, &bench, args.output_dir.as_deref())?;
+    Ok(told.unwritten.map_or(0, Kind::code))
 }
