@@ -149,6 +149,19 @@ CROWDED = """[...document.querySelectorAll('svg.plot, svg.scale')].flatMap(svg =
 # Tables that are wider than the page, so that a part of them is out of sight.
 SCROLLING = """[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1)
   .map(e => e.getAttribute('aria-label') + ' ' + e.scrollWidth + ' > ' + e.clientWidth)"""
+# Words that are broken in the middle: letters and digits of one that stand in several lines.
+BROKEN = r"""(() => {
+  const broken = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), range = document.createRange();
+  while (texts.nextNode() && broken.length < 10) {
+    for (const word of texts.currentNode.data.matchAll(/[\p{L}\p{N}]+/gu)) {
+      range.setStart(texts.currentNode, word.index);
+      range.setEnd(texts.currentNode, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+      if (lines.size > 1) broken.push(word[0] + ' in ' + texts.currentNode.parentElement.textContent.slice(0, 60));
+    }
+  }
+  return broken;
+})()"""
 # All that the Tab key must come to.
 VISIBLE = "[...document.querySelectorAll('a[href], summary, [tabindex=\"0\"]')].filter(e => e.checkVisibility()).length"
 HEADINGS = "[...document.querySelectorAll('h1,h2,h3,h4,h5')].map(h => Number(h.tagName[1]))"
@@ -184,6 +197,7 @@ def look(browser, session, page, axe, out):
             "requests": sorted(set(requests + more)),
             "wide": evaluate(browser, session, WIDE),
             "crowded": evaluate(browser, session, CROWDED),
+            "broken": evaluate(browser, session, BROKEN),
             "scrolling": evaluate(browser, session, SCROLLING),
             "scrolls_sideways": evaluate(browser, session, "document.documentElement.scrollWidth > innerWidth"),
             "axe": axe_says,
@@ -205,7 +219,8 @@ def main():
     chromium, axe, page, out = sys.argv[1:]
     axe, page, out = pathlib.Path(axe).read_text(), pathlib.Path(page).resolve(), pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="dlrun-browser-") as profile:
+    # Chromium's helpers outlive it by a moment, and write on.
+    with tempfile.TemporaryDirectory(prefix="dlrun-browser-", ignore_cleanup_errors=True) as profile:
         browser = Browser(chromium, profile)
         try:
             target = browser.ask("Target.createTarget", url="about:blank")["targetId"]

@@ -174,7 +174,7 @@ fn drawn(html: &mut Html, figures: &Figures) {
         });
         for (common, strips) in &groups {
             if let Some(common) = common {
-                html.element("h3", &[], |html| html.breakable(common, table::KEPT));
+                html.element("h3", &[], |html| html.breakable(common, table::WHOLE));
             }
             strip::write(html, strips, &scale);
         }

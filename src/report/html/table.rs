@@ -2,8 +2,10 @@
 
 use super::Html;
 
-/// Characters of a text that stays in one line, and of a word that stays whole.
-pub(in crate::report) const KEPT: usize = 28;
+/// Characters of a text that stays in one line where there is room.
+const KEPT: usize = 28;
+/// Characters of a word that stays whole; longer ones may be broken where they have parts.
+pub(in crate::report) const WHOLE: usize = 12;
 
 /// A column.
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +105,7 @@ pub(in crate::report) fn sections(
                     if let Some(head) = &section.head {
                         html.element("tr", &[("class", "common")], |html| {
                             let attributes = [("scope", "rowgroup"), ("colspan", span.as_str())];
-                            html.element("th", &attributes, |html| html.breakable(head, KEPT));
+                            html.element("th", &attributes, |html| html.breakable(head, WHOLE));
                         });
                     }
                     section.rows.iter().for_each(|row| card(html, columns, row));
@@ -121,8 +123,8 @@ fn card(html: &mut Html, columns: &[Column<'_>], cells: &[String]) {
             let class = if column.is_number { "n" } else { ["t l", "t k"][usize::from(is_kept)] };
             let attributes = [("data-head", column.head), ("class", class), ("scope", "row")];
             match place {
-                0 => html.element("th", &attributes, |html| html.breakable(cell, KEPT)),
-                _ => html.element("td", &attributes[..2], |html| html.breakable(cell, KEPT)),
+                0 => html.element("th", &attributes, |html| html.breakable(cell, WHOLE)),
+                _ => html.element("td", &attributes[..2], |html| html.breakable(cell, WHOLE)),
             }
         }
     });
