@@ -117,7 +117,7 @@ impl Prospect {
 
 /// A candidate by what tells it from the chosen one: `tf-2.4 with xla`, `2 nodes`.
 fn apart(other: &Candidate, chosen: &Candidate) -> String {
-    let nodes = || if other.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", other.nodes) };
+    let nodes = || words::count(other.nodes.into(), "node");
     let is_software = |one: &Candidate| (one.image.clone(), one.compiler.clone());
     match (is_software(other) == is_software(chosen), other.nodes == chosen.nodes) {
         (true, _) => nodes(),
@@ -228,11 +228,13 @@ impl Resolver<'_> {
         let model = self.facts.site.as_ref().filter(|model| model.scheduler == scheduler)?;
         let model = site::overlaid(model, &self.settings.tables().queues);
         let limit = model.queues.iter().find(|queue| queue.name == name).and_then(|queue| queue.max_nodes);
-        let limit = limit.map(|nodes| (nodes, format!("queue `{name}` takes jobs of up to {nodes} nodes")));
+        let counted = |nodes: u32| words::count(nodes.into(), "node");
+        let limit =
+            limit.map(|nodes| (nodes, format!("queue `{name}` takes jobs of up to {}", counted(nodes))));
         let serves =
             |node: &&site::NodeType| node.queues.is_empty() || node.queues.iter().any(|queue| queue == name);
         let count: u32 = model.nodes.iter().filter(serves).map(|node| node.count).sum();
-        let there = (count > 0).then(|| (count, format!("queue `{name}` has {count} nodes")));
+        let there = (count > 0).then(|| (count, format!("queue `{name}` has {}", counted(count))));
         limit.into_iter().chain(there).min_by_key(|(nodes, _)| *nodes)
     }
 

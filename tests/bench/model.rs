@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use dlrun::job::{Framework, Provenance, RunId, SchedulerKind, StorageClass, Workload};
-use dlrun::model::{Doubts, Hardware, Length, Model, Observation, Priors, Situation};
+use dlrun::model::{Doubts, Hardware, Length, Likely, Model, Observation, Priors, Situation};
 use dlrun::record::NodeFigures;
 
 use crate::Effort;
@@ -18,6 +18,8 @@ pub(crate) const VERB: &str = "--model-runs";
 const RUNS: usize = 100_000;
 const WORKLOADS: usize = 200;
 const CANDIDATES: usize = 1_000;
+/// Kinds of nodes that a job may get: as many as a plan holds apart.
+const KINDS: usize = 6;
 
 /// Runs, one after the other, as a store would give them; all figures of all of them differ.
 struct Runs {
@@ -166,7 +168,11 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let mut dice = Runs::new(RUNS, WORKLOADS);
     let one: Vec<Situation> = (0..CANDIDATES).map(|_| situation(&mut dice, 7)).collect();
     let many: Vec<Situation> = (0..CANDIDATES).map(|at| situation(&mut dice, at % WORKLOADS)).collect();
+    let kinds: Vec<Likely> = (0..KINDS)
+        .map(|at| Likely { hardware: situation(&mut dice, at).hardware, share: 1.0 / number(KINDS) })
+        .collect();
     let (mut loads, mut asked, mut mixed) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut anywhere, mut drawn) = (Vec::new(), Vec::new());
     for _ in 0..effort.of(11, 51) {
         let begun = Instant::now();
         let read = Model::from_bytes(&bytes)?;
@@ -177,11 +183,20 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         let begun = Instant::now();
         let others = read.forecasts(&many);
         mixed.push(begun.elapsed().as_secs_f64() * 1e3);
-        if forecasts.len() + others.len() != 2 * CANDIDATES {
+        let begun = Instant::now();
+        let on_kinds = read.forecasts_on(&one, &kinds);
+        anywhere.push(begun.elapsed().as_secs_f64() * 1e3);
+        let begun = Instant::now();
+        let draws = read.draw_on(&one, &kinds, 7);
+        drawn.push(begun.elapsed().as_secs_f64() * 1e3);
+        if forecasts.len() + others.len() + on_kinds.len() + draws.len() != 4 * CANDIDATES {
             return Err("a forecast is missing".into());
         }
     }
     rows.push(Row::budget("model", "1,000 candidates of a job", median(asked), "ms", 10.0));
+    let on_kinds = format!("the same on {KINDS} kinds of nodes, for each");
+    rows.push(Row::budget("model", &on_kinds, median(anywhere) / number(KINDS), "ms", 10.0));
+    rows.push(Row::figure("model", "the same, a draw of all", median(drawn), "ms"));
     rows.push(Row::figure("model", "1,000 candidates of 200 workloads in turn", median(mixed), "ms"));
     rows.push(
         Row::figure("model", "read from bytes", median(loads), "ms")

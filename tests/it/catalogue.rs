@@ -9,7 +9,7 @@ use dlrun::config::Owner;
 use dlrun::job::Provenance;
 use serde_json::Value;
 
-use crate::support::TestEnv;
+use crate::support::{TestEnv, unwrapped};
 
 fn shelf(env: &TestEnv, name: &str, text: &str) -> PathBuf {
     let path = env.root().join("home/config/dlrun/images.d").join(name);
@@ -105,7 +105,7 @@ fn the_best_image_is_taken_and_every_other_is_told_with_why_not() {
     ];
     shelf(&env, "mine.toml", &text.concat());
     let file = env.job("true", WANTS);
-    let text = env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(0).text();
+    let text = unwrapped(&env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(0).text());
     for part in [
         "environment    container ",
         "right.sif",
