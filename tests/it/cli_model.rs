@@ -504,7 +504,7 @@ fn what_rests_on_runs_in_doubt_says_so() {
     );
     let text = predict().run().code(0).text();
     let line = text.lines().find(|line| line.contains("rests on")).expect("a line");
-    assert!(line.ends_with(", in doubt: others kept the node busy"), "{line}");
+    assert!(line.ends_with("(in doubt: others kept the node busy)"), "{line}");
     let plan = || env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(0);
     let _ = plan().says("(in doubt: others kept the node busy)");
     // Of several, some.
@@ -512,7 +512,7 @@ fn what_rests_on_runs_in_doubt_says_so() {
     runs[1].1.progress.restarts = 1;
     let _ = fit(&env, &database(&env.jobs().join("three.db"), runs));
     let text = predict().run().code(0).text();
-    assert!(text.contains(", 1 of 3 in doubt: it was resumed"), "{text}");
+    assert!(text.contains("(1 of 3 in doubt: it was resumed"), "{text}");
     let text = env.dlrun(["model", "show"]).run().code(0).text();
     assert!(!text.contains("all that it has seen"), "{text}");
     let _ = fit(&env, &both(&env, "well.db", 1..=12));
