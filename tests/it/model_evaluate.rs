@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use dlrun::model::{
-    Evaluation, FEWEST, HoldOut, Length, Model, Observation, Predictor, Priors, View, challenge, evaluate,
-    evaluate_with, live,
+    BeforeAndAfter, Evaluation, FEWEST, HoldOut, Length, Model, Observation, Predictor, Priors, View,
+    challenge, evaluate, evaluate_with, live,
 };
 use dlrun::record::{Basis, Forecast, Interval};
 
@@ -52,6 +52,12 @@ fn told(evaluation: &Evaluation) -> String {
 
 fn view(evaluation: &Evaluation, hold_out: HoldOut) -> &View {
     evaluation.of(hold_out).expect("all three are there")
+}
+
+fn around(until_ms: u64, runs: &[Observation]) -> BeforeAndAfter {
+    let mut around = BeforeAndAfter::new(until_ms);
+    runs.iter().for_each(|run| around.add(run));
+    around
 }
 
 #[test]
@@ -186,7 +192,7 @@ fn a_refit_that_knows_less_is_refused_and_one_that_knows_more_is_taken() {
     let of = |runs: &[Observation]| Model::fit(runs.to_vec(), &Priors::none()).expect("a model");
 
     // The store was emptied in between: a refit on the new runs alone knows less than the model that saw the old ones.
-    let verdict = challenge(&of(&old), until_ms, new.clone(), &Priors::none()).expect("there are enough");
+    let verdict = challenge(&of(&old), around(until_ms, &new), &Priors::none()).expect("there are enough");
     assert!(verdict.refit_is_worse && verdict.gain < 0.0, "{verdict:?}");
     assert_eq!(verdict.current.runs, verdict.refit.runs);
 
@@ -203,11 +209,11 @@ fn a_refit_that_knows_less_is_refused_and_one_that_knows_more_is_taken() {
             run
         }))
         .collect();
-    let verdict = challenge(&of(&old), until_ms, both, &Priors::none()).expect("there are enough");
+    let verdict = challenge(&of(&old), around(until_ms, &both), &Priors::none()).expect("there are enough");
     assert!(!verdict.refit_is_worse && verdict.gain > 0.0, "{verdict:?}");
 
     // Nothing new tells nothing.
-    assert_eq!(challenge(&of(&old), until_ms, old.clone(), &Priors::none()), None);
+    assert_eq!(challenge(&of(&old), around(until_ms, &old), &Priors::none()), None);
 }
 
 fn forecast(median: f64, explored: bool, basis: Basis) -> Forecast {

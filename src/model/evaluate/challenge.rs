@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::folds::{EVALUATED, Sample, deal};
+use super::draw::BeforeAndAfter;
+use super::folds::deal;
 use super::score::log_score;
 use super::{Errors, FEWEST, HoldOut, seconds};
 use crate::model::{Model, Observation, Priors, Situation};
@@ -27,16 +28,11 @@ pub struct Challenge {
     pub refit_is_worse: bool,
 }
 
-/// Holds a refit on `observations` against `current`, which was fitted on the runs up to `until_ms` (Unix milliseconds). `None`
-/// where fewer than [`FEWEST`] runs came later: they cannot tell.
+/// Holds a refit against `current`, which was fitted on the runs before the moment of `runs`. `None` where fewer than [`FEWEST`] came
+/// after it: they cannot tell.
 #[must_use]
-pub fn challenge(
-    current: &Model,
-    until_ms: u64,
-    observations: impl IntoIterator<Item = Observation>,
-    priors: &Priors,
-) -> Option<Challenge> {
-    let sample = newest(observations, until_ms);
+pub fn challenge(current: &Model, runs: BeforeAndAfter, priors: &Priors) -> Option<Challenge> {
+    let (sample, until_ms) = runs.end();
     let (parts, folds) = deal(&sample, HoldOut::Run);
     // What has no repeat is told as well: here the question is what the runs of today are told by either model.
     let part = |at: usize| parts[at].unwrap_or(at % folds);
@@ -84,20 +80,4 @@ pub fn challenge(
         gain_standard_error,
         refit_is_worse: gain < -SURE * gain_standard_error,
     })
-}
-
-/// As many runs as are evaluated: the new ones come first.
-fn newest(observations: impl IntoIterator<Item = Observation>, until_ms: u64) -> Vec<Observation> {
-    let (mut new, mut old) = (Vec::new(), Vec::new());
-    // Two samples, so that 100,000 runs are not kept.
-    for observation in observations {
-        let half = if observation.at_ms > until_ms { &mut new } else { &mut old };
-        half.push(observation);
-        if half.len() > 4 * EVALUATED {
-            *half = Sample::of(std::mem::take(half), EVALUATED).observations;
-        }
-    }
-    let new = Sample::of(new, EVALUATED / 2).observations;
-    let old = Sample::of(old, EVALUATED - new.len()).observations;
-    new.into_iter().chain(old).collect()
 }

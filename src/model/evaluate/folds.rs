@@ -12,41 +12,11 @@ const FOLDS: usize = 5;
 /// Parts that workloads are dealt into at most; up to so many, each is held back by itself.
 const WORKLOAD_FOLDS: usize = 10;
 
-/// The runs that are evaluated, in an order of their own: the same for the same runs, however they came.
-pub(super) struct Sample {
-    /// The sample, with the number of each one's start.
-    pub(super) observations: Vec<Observation>,
-    /// Runs with a steady epoch that was seen to its end, in the sample or not.
-    pub(super) timed: u64,
-}
-
 /// The seconds of a steady epoch that was seen to its end.
 pub(in crate::model) fn seconds(observation: &Observation) -> Option<f64> {
     match observation.epoch_seconds.filter(|_| !observation.doubts.warm_up) {
         Some(Length::Known(seconds)) if seconds.is_finite() && seconds > 0.0 => Some(seconds),
         _ => None,
-    }
-}
-
-impl Sample {
-    /// Draws by the runs' names, so that which ones are drawn has nothing to do with how long they took.
-    pub(super) fn of(observations: impl IntoIterator<Item = Observation>, size: usize) -> Self {
-        let mut kept: BTreeMap<(u64, String, u32, u32), Observation> = BTreeMap::new();
-        let mut timed = 0;
-        for observation in observations {
-            timed += u64::from(seconds(&observation).is_some());
-            let start = keys::start(&observation);
-            let last = kept.last_key_value().map(|(key, _)| key.0);
-            if kept.len() == size && last.is_some_and(|last| last < start) {
-                continue;
-            }
-            let name = observation.run_id.as_str().to_owned();
-            kept.insert((start, name, observation.element, observation.attempt), observation);
-            if kept.len() > size {
-                kept.pop_last();
-            }
-        }
-        Self { observations: kept.into_values().collect(), timed }
     }
 }
 

@@ -5,6 +5,7 @@
 //! sees. The parts go by the names of what is held back, so that the same runs give the same evaluation.
 
 mod challenge;
+mod draw;
 mod folds;
 mod keys;
 mod live;
@@ -18,10 +19,11 @@ use serde::{Deserialize, Serialize};
 use super::baseline;
 use super::{Length, Model, Observation, Priors, Situation};
 use crate::record::{Forecast, Interval};
-use folds::{Sample, deal};
+use folds::deal;
 use regret::{Choices, Tally};
 
 pub use challenge::{Challenge, challenge};
+pub use draw::{BeforeAndAfter, Drawn};
 pub use folds::EVALUATED;
 pub(in crate::model) use folds::seconds;
 pub(in crate::model) use keys::{image, place, word, workload};
@@ -141,7 +143,19 @@ pub(super) type Predict<'a> = Box<dyn Fn(&[Situation]) -> Vec<Interval> + 'a>;
 /// Evaluates the model by the runs themselves: each part of them is told from the others. `observations` may come in any order.
 #[must_use]
 pub fn evaluate(observations: impl IntoIterator<Item = Observation>, priors: &Priors) -> Evaluation {
-    evaluate_with(observations, &|train| Model::fit(train, priors).ok())
+    evaluate_drawn(drawn(observations), priors)
+}
+
+fn drawn(observations: impl IntoIterator<Item = Observation>) -> Drawn {
+    let mut drawn = Drawn::default();
+    observations.into_iter().for_each(|observation| drawn.add(&observation));
+    drawn
+}
+
+/// The same of runs that were drawn already.
+#[must_use]
+pub fn evaluate_drawn(drawn: Drawn, priors: &Priors) -> Evaluation {
+    held_back(drawn, &|train| Model::fit(train, priors).ok())
 }
 
 /// The same with any way to fit a model.
@@ -149,13 +163,17 @@ pub fn evaluate_with(
     observations: impl IntoIterator<Item = Observation>,
     fit: &dyn Fn(Vec<Observation>) -> Option<Model>,
 ) -> Evaluation {
-    let sample = Sample::of(observations, EVALUATED);
-    let choices = Choices::among(&sample.observations);
+    held_back(drawn(observations), fit)
+}
+
+fn held_back(drawn: Drawn, fit: &dyn Fn(Vec<Observation>) -> Option<Model>) -> Evaluation {
+    let (observations, timed) = drawn.end();
+    let choices = Choices::among(&observations);
     let views = [HoldOut::Run, HoldOut::Configuration, HoldOut::Workload];
     Evaluation {
-        timed: sample.timed,
-        evaluated: sample.observations.len() as u64,
-        views: views.map(|hold_out| view(&sample.observations, &choices, hold_out, fit)).into(),
+        timed,
+        evaluated: observations.len() as u64,
+        views: views.map(|hold_out| view(&observations, &choices, hold_out, fit)).into(),
     }
 }
 

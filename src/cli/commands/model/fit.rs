@@ -13,7 +13,9 @@ use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::clock::now_ms;
 use crate::diagnostic::printable;
-use crate::model::{Challenge, FEWEST, Model, Priors, Unfit, challenge, evaluate};
+use crate::model::{
+    BeforeAndAfter, Challenge, Drawn, FEWEST, Model, Priors, Unfit, challenge, evaluate_drawn,
+};
 use crate::store::Counted;
 
 /// Runs the verb.
@@ -25,11 +27,7 @@ pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
     let source = Source::open(session, args.store.as_deref())?;
     let before = if args.output.is_some() { None } else { before(session, args) };
     let mut display = Display::timed(session.output);
-    let (model, counted) = fit(&source, &priors, &mut display)?;
-    let compared = match &before {
-        Some(before) => compare(&source, &priors, before, &mut display)?,
-        None => None,
-    };
+    let (model, counted, compared) = fit(&source, &priors, before.as_ref(), &mut display)?;
     drop(display);
     let is_worse = compared.as_ref().is_some_and(|compared| compared.refit_is_worse) && !args.force;
     let written = match &args.output {
@@ -45,12 +43,24 @@ pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// Fits, and holds runs back to tell how good that is.
-fn fit(source: &Source, priors: &Priors, display: &mut Display) -> Result<(Model, Counted), Error> {
+/// Fits, holds runs back to tell how good that is, and lets the model before foretell those that came after its own. The runs are read
+/// once, so that all of it is of the same ones.
+fn fit(
+    source: &Source,
+    priors: &Priors,
+    before: Option<&Model>,
+    display: &mut Display,
+) -> Result<(Model, Counted, Option<Challenge>), Error> {
     display.now("reading the recorded runs", false);
     let mut observations = source.observations()?;
     let mut seen = 0_u64;
-    let counting = observations.by_ref().inspect(|_| {
+    let mut drawn = Drawn::default();
+    let mut around = before.map(|before| BeforeAndAfter::new(before.head().last_at_ms));
+    let counting = observations.by_ref().inspect(|observation| {
+        drawn.add(observation);
+        if let Some(around) = &mut around {
+            around.add(observation);
+        }
         seen += 1;
         if seen.is_multiple_of(10_000) {
             display.now(&format!("{seen} runs read"), false);
@@ -61,10 +71,12 @@ fn fit(source: &Source, priors: &Priors, display: &mut Display) -> Result<(Model
     let counted = source.finish(observations)?;
     let model = fitted.map_err(|why| unfit(&why, counted, source))?;
     display.now("holding runs back and foretelling them", false);
-    let mut observations = source.observations()?;
-    let evaluation = evaluate(observations.by_ref(), priors);
-    source.finish(observations)?;
-    Ok((model.with_made_at(now_ms()).with_evaluation(json!(evaluation)), counted))
+    let evaluation = evaluate_drawn(drawn, priors);
+    let compared = before.zip(around).and_then(|(before, around)| {
+        display.now("comparing with the model before", false);
+        challenge(before, around, priors)
+    });
+    Ok((model.with_made_at(now_ms()).with_evaluation(json!(evaluation)), counted, compared))
 }
 
 /// Why there is no model, with what would help.
@@ -89,20 +101,6 @@ fn before(session: &Session, args: &ModelFit) -> Option<Model> {
             None
         }
     }
-}
-
-/// Holds back the runs that came after those of the model before, and lets both foretell them.
-fn compare(
-    source: &Source,
-    priors: &Priors,
-    before: &Model,
-    display: &mut Display,
-) -> Result<Option<Challenge>, Error> {
-    display.now("comparing with the model before", false);
-    let mut observations = source.observations()?;
-    let compared = challenge(before, before.head().last_at_ms, observations.by_ref(), priors);
-    source.finish(observations)?;
-    Ok(compared)
 }
 
 /// Where a model went.
