@@ -153,11 +153,12 @@ impl Journal {
         measured().find(|(_, measured)| measured.failure.is_none()).or_else(|| measured().next_back())
     }
 
-    /// Repeats that have begun.
+    /// Repeats of a cell up to the last one of which nothing is left to be done, however many a later command asked for.
     #[must_use]
-    pub fn repeats(&self) -> u32 {
-        let begun = self.tries.iter().filter(|(_, tries)| !tries.is_empty());
-        begun.map(|(slot, _)| slot.repeat.saturating_add(1)).max().unwrap_or(0)
+    pub fn repeats(&self, cell: usize) -> u32 {
+        let of_cell = Slot { cell, repeat: 0 }..=Slot { cell, repeat: u32::MAX };
+        let done = self.tries.range(of_cell).filter(|(slot, _)| self.is_done(**slot));
+        done.map(|(slot, _)| slot.repeat.saturating_add(1)).max().unwrap_or(0)
     }
 }
 
@@ -199,7 +200,7 @@ mod tests {
         let mended = journal_of(&[begun(SLOT, 1), over(1, Some("a")), begun(SLOT, 2), over(2, None)]);
         assert!(mended.is_done(SLOT));
         assert_eq!(mended.result(SLOT).map(|(one, _)| &one.run_id), Some(&id(2)));
-        assert_eq!(mended.repeats(), 2);
+        assert_eq!([2, 3, 4].map(|cell| mended.repeats(cell)), [0, 2, 0]);
     }
 
     #[test]
@@ -219,6 +220,6 @@ mod tests {
         }
         assert_eq!(Journal::read("\n\n{}\nnull\n").unread, 2);
         // An end without a begin, twice, is nobody's.
-        assert_eq!(journal(&[over(9, None), over(9, None)]).repeats(), 0);
+        assert_eq!(journal(&[over(9, None), over(9, None)]), Journal::default());
     }
 }

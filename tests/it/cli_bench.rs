@@ -100,6 +100,9 @@ fn every_cell_runs_as_often_as_asked_and_the_end_is_a_table() {
     // More repeats go on where fewer ended.
     let _ = bench(&env, &file).args(["--repeats", "3", "--max-jobs", "2"]).run().code(0);
     assert_eq!(ran(&env).values().collect::<Vec<_>>(), [&3; 4]);
+    // Asked for fewer, none that is measured goes out of the figures.
+    let _ = bench(&env, &file).run().code(0).says("12 of 12 count");
+    assert_eq!(ran(&env).values().collect::<Vec<_>>(), [&3; 4]);
 }
 
 #[test]

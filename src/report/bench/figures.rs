@@ -196,17 +196,18 @@ impl Figures {
 
 pub(super) fn figures(bench: &Bench<'_>) -> Figures {
     let Bench { matrix, header, journal, written_at_ms } = *bench;
-    let repeats = header.repeats;
+    // What was measured counts, though the last command asked for fewer repeats.
+    let repeats = |cell: usize| header.repeats.max(journal.repeats(cell));
     let cells: Vec<CellFigures> =
-        (0..matrix.len()).map(|cell| cell_figures(matrix, journal, cell, repeats)).collect();
+        (0..matrix.len()).map(|cell| cell_figures(matrix, journal, cell, repeats(cell))).collect();
     let samples: Vec<Option<Spread>> = cells.iter().map(logarithms).collect();
     let (effects, comparisons) = comparisons(matrix, &cells, &samples);
-    let measured = || (0..matrix.len()).flat_map(|cell| counting(journal, cell, repeats));
+    let measured = || (0..matrix.len()).flat_map(|cell| counting(journal, cell, repeats(cell)));
     let environment = environment(measured().map(|(_, measured)| measured));
     let asked = Asked {
         file: header.file.clone(),
         scheduler: header.scheduler,
-        repeats,
+        repeats: header.repeats,
         warm_up_epochs: matrix.warm_up,
         seed: matrix.seed,
         exclusive: matrix.exclusive,
@@ -224,7 +225,7 @@ pub(super) fn figures(bench: &Bench<'_>) -> Figures {
         began_at_ms: header.began_at_ms,
         written_at_ms,
         axes: axes.collect(),
-        runs_asked: matrix.len() * repeats as usize,
+        runs_asked: (0..matrix.len()).map(|cell| repeats(cell) as usize).sum(),
         runs_measured: cells.iter().map(|cell| cell.runs).sum(),
         runs_failed: 0,
         cells,

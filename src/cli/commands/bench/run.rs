@@ -80,7 +80,10 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
     if let Some(kind) = unwritten {
         return Ok(kind.code());
     }
-    let is_whole = |cell: &usize| figures.cells[*cell].runs == repeats as usize;
+    let is_whole = |cell: &usize| {
+        let wanted = figures.cells[*cell].results.iter().filter(|result| result.repeat <= repeats);
+        wanted.count() == repeats as usize
+    };
     Ok(if cells.iter().all(is_whole) { 0 } else { code_of_state(JobState::Failed) })
 }
 
