@@ -11,6 +11,7 @@ use crate::record::{Forecast, Interval};
 /// What a forecast goes without where the model's file fails it.
 const UNREAD: &str =
     "what was learned of this workload cannot be read: the model's file is damaged, or out of reach";
+
 /// Hardware that a run may get.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Likely {

@@ -7,8 +7,10 @@
 use super::chance::{Z95, below};
 use crate::record::{Basis, Forecast, Interval};
 
-/// Halvings in which a quantile is found: to a ten-millionth of what it may lie in.
-const HALVINGS: usize = 24;
+/// A quantile is found to this share of what it may lie in, or of the runs.
+const CLOSE: f64 = 1e-7;
+/// Steps to it: half of them halve what it may lie in.
+const STEPS: usize = 48;
 
 /// One distribution of a mixture, along a scale.
 #[derive(Debug, Clone, Copy)]
@@ -55,16 +57,38 @@ pub(super) fn interval(parts: &[(f64, Interval)]) -> Interval {
     }
 }
 
-/// The place below which `share` of a mixture lies; `of` is that place of each part. It lies between the least and the greatest.
+/// The place below which `share` of a mixture lies; `of` is that place of each part. It lies between the least and the greatest,
+/// and is looked for along the chord, or in the middle where that did not halve what it may lie in.
 fn quantile(parts: &[Part], share: f64, of: fn(&Part) -> f64) -> f64 {
-    let (mut low, mut high) = parts
+    let excess = |place: f64| parts.iter().map(|part| part.below(place)).sum::<f64>() - share;
+    let ends = parts
         .iter()
         .map(of)
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| (low.min(place), high.max(place)));
-    for _ in 0..HALVINGS {
-        let middle = 0.5 * (low + high);
-        let found: f64 = parts.iter().map(|part| part.below(middle)).sum();
-        if found < share { low = middle } else { high = middle }
+    let (mut low, mut high) = ends;
+    let (mut below, mut above) = (excess(low), excess(high));
+    // Rounding may put it at an end.
+    if below >= 0.0 || above <= 0.0 {
+        return if below >= 0.0 { low } else { high };
+    }
+    let mut by_chord = true;
+    for _ in 0..STEPS {
+        let width = high - low;
+        if width <= CLOSE * (ends.1 - ends.0) {
+            break;
+        }
+        let part = if by_chord { (below / (below - above)).clamp(0.01, 0.99) } else { 0.5 };
+        let place = low + part * width;
+        let found = excess(place);
+        if found.abs() < CLOSE {
+            return place;
+        }
+        if found < 0.0 {
+            (low, below) = (place, found)
+        } else {
+            (high, above) = (place, found)
+        }
+        by_chord = high - low <= 0.5 * width || !by_chord;
     }
     0.5 * (low + high)
 }
@@ -81,35 +105,44 @@ pub(super) fn forecast(parts: &[(f64, Forecast)]) -> Option<Forecast> {
             parts.iter().map(|(share, part)| Some((*share, of(part)?))).collect();
         parts.map(|parts| interval(&parts))
     };
-    let (basis, runs, doubtful) = basis(parts);
-    let once = |of: fn(&Forecast) -> &[String]| {
-        let mut told: Vec<String> = Vec::new();
-        for one in parts.iter().flat_map(|(_, part)| of(part)) {
-            if !told.contains(one) {
-                told.push(one.clone());
-            }
-        }
-        told
+    let basis = basis(parts);
+    let of_basis: Vec<&Forecast> =
+        parts.iter().map(|(_, part)| part).filter(|part| part.basis == basis).collect();
+    // Runs that are alike are on one kind each, others are the same for all kinds.
+    let counted = |of: fn(&Forecast) -> u64| {
+        let runs = of_basis.iter().map(|part| of(part));
+        if basis == Basis::Alike { runs.sum() } else { runs.max().unwrap_or(0) }
     };
+    let all: Vec<&Forecast> = parts.iter().map(|(_, part)| part).collect();
     Some(Forecast {
         basis,
-        runs,
-        doubtful,
-        doubts: once(|part| &part.doubts),
+        runs: counted(|part| part.runs),
+        doubtful: counted(|part| part.doubtful),
+        doubts: once(&of_basis, |part| &part.doubts),
         epoch_seconds: mixed(&|part| part.epoch_seconds),
         first_extra_seconds: mixed(&|part| part.first_extra_seconds),
         outside_seconds: mixed(&|part| part.outside_seconds),
         total_seconds: mixed(&|part| part.total_seconds),
         memory_bytes: mixed(&|part| part.memory_bytes),
-        beyond: once(|part| &part.beyond),
-        assumed: once(|part| &part.assumed),
+        beyond: once(&all, |part| &part.beyond),
+        assumed: once(&all, |part| &part.assumed),
         ..first.clone()
     })
 }
 
-/// What half of it rests on at least, with the runs behind that and how many of these are in doubt. Runs that are alike are on one kind each, others are the same
-/// for all kinds.
-fn basis(parts: &[(f64, Forecast)]) -> (Basis, u64, u64) {
+/// What forecasts tell, each once.
+fn once(parts: &[&Forecast], of: fn(&Forecast) -> &[String]) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    for one in parts.iter().flat_map(|part| of(part)) {
+        if !told.contains(one) {
+            told.push(one.clone());
+        }
+    }
+    told
+}
+
+/// What half of it rests on at least.
+fn basis(parts: &[(f64, Forecast)]) -> Basis {
     let mut bases: Vec<(Basis, f64)> = parts.iter().map(|(share, part)| (part.basis, *share)).collect();
     bases.sort_by_key(|(basis, _)| *basis);
     let mut sum = 0.0;
@@ -117,13 +150,7 @@ fn basis(parts: &[(f64, Forecast)]) -> (Basis, u64, u64) {
         sum += share;
         sum >= 0.5 - 1e-9
     });
-    let basis = half.map_or(Basis::Priors, |(basis, _)| *basis);
-    let of_basis = || parts.iter().map(|(_, part)| part).filter(|part| part.basis == basis);
-    let together = |count: fn(&Forecast) -> u64| match basis {
-        Basis::Alike => of_basis().map(count).sum(),
-        _ => of_basis().map(count).max().unwrap_or(0),
-    };
-    (basis, together(|part| part.runs), together(|part| part.doubtful))
+    half.map_or(Basis::Priors, |(basis, _)| *basis)
 }
 
 #[cfg(test)]
@@ -169,6 +196,23 @@ mod tests {
     }
 
     #[test]
+    fn below_a_quantile_lies_its_share() {
+        for (one, other) in [(0.1, 0.1), (0.02, 0.9), (0.4, 0.05)] {
+            for (share, median) in [(0.5, 1.1), (0.03, 3.0), (0.97, 3.0), (0.5, 40.0), (0.049, 1e6)] {
+                let mixed = [(1.0 - share, lognormal(1.0, one)), (share, lognormal(median, other))];
+                let found = interval(&mixed);
+                let lies_below = |place: f64| {
+                    let part = |median: f64, sd: f64| below((place / median).ln() / sd);
+                    (1.0 - share) * part(1.0, one) + share * part(median, other)
+                };
+                for (place, share) in [(found.low, 0.05), (found.median, 0.5), (found.high, 0.95)] {
+                    assert!((lies_below(place) - share).abs() < 1e-5, "{mixed:?} {found:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_figure_that_may_be_nothing_is_mixed_too() {
         let one = Interval { mean: 10.0, median: 10.0, low: 0.0, high: 20.0 };
         let other = Interval { mean: 50.0, median: 50.0, low: 40.0, high: 60.0 };
@@ -178,5 +222,40 @@ mod tests {
         let still = Interval { mean: 5.0, median: 5.0, low: 5.0, high: 5.0 };
         let mixed = interval(&[(0.5, still), (0.5, still)]);
         assert!(near(mixed.low, 5.0) && near(mixed.high, 5.0), "{mixed:?}");
+    }
+
+    #[test]
+    fn a_mixture_rests_on_what_half_of_it_rests_on() {
+        let part = |basis, runs, doubtful, beyond: &[&str]| Forecast {
+            model: "m".into(),
+            basis,
+            runs,
+            doubtful,
+            doubts: if doubtful > 0 { vec!["it was resumed".into()] } else { Vec::new() },
+            epoch_seconds: Some(lognormal(2.0, 0.1)),
+            first_extra_seconds: None,
+            outside_seconds: None,
+            total_seconds: Some(lognormal(20.0, 0.1)),
+            memory_bytes: None,
+            beyond: beyond.iter().map(|text| (*text).to_owned()).collect(),
+            assumed: Vec::new(),
+            alternatives: 0,
+            explored: false,
+        };
+        let alike = (0.6, part(Basis::Alike, 3, 1, &["the batch"]));
+        let other = part(Basis::Workload, 20, 2, &["the batch", "the threads"]);
+        let mixed = forecast(&[alike.clone(), (0.4, other.clone())]).expect("two");
+        assert_eq!((mixed.basis, mixed.runs, mixed.doubtful), (Basis::Alike, 3, 1));
+        assert_eq!(mixed.beyond, ["the batch", "the threads"]);
+        let twice = forecast(&[(0.5, alike.1.clone()), (0.5, alike.1.clone())]).expect("two");
+        assert_eq!(
+            (twice.runs, twice.doubtful, &twice.doubts[..]),
+            (6, 2, &["it was resumed".to_owned()][..])
+        );
+        let mixed = forecast(&[(0.4, alike.1.clone()), (0.3, other.clone()), (0.3, other)]).expect("three");
+        assert_eq!((mixed.basis, mixed.runs), (Basis::Workload, 20), "the same runs for all kinds");
+        assert!(near(mixed.total_seconds.expect("each has one").median, 20.0));
+        assert_eq!(forecast(std::slice::from_ref(&alike)), Some(alike.1));
+        assert_eq!(forecast(&[]), None);
     }
 }
