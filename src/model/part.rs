@@ -1,5 +1,7 @@
 //! The solution of one response as it lies in a model file, and what it says of a run.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use nalgebra::DMatrix;
 
 use super::block::{Block, Centres, Term, terms};
@@ -453,17 +455,15 @@ impl Part<'_> {
 
     /// One joint draw of the expected logarithms of these runs, without the runs' scatter.
     pub(super) fn draw(&self, all: &[Facts], seed: u64) -> Vec<f64> {
-        let rows: Vec<(Row, Option<Workload>)> = all
-            .iter()
-            .map(|facts| {
-                let workload = self.workload(facts.workload);
-                (self.row(facts, workload.as_ref()), workload)
-            })
-            .collect();
+        // Candidates of one job share their workload, and what is drawn of it.
+        let hashes: BTreeSet<u64> = all.iter().map(|facts| facts.workload).collect();
+        let workloads: BTreeMap<u64, Workload> =
+            hashes.into_iter().filter_map(|hash| Some((hash, self.workload(hash)?))).collect();
+        let row = |facts: &Facts| self.row(facts, workloads.get(&facts.workload));
+        let rows: Vec<Row> = all.iter().map(row).collect();
         let mut places: Vec<u16> =
-            rows.iter().flat_map(|(row, _)| row.known.iter().map(|known| known.0)).collect();
-        places
-            .extend(rows.iter().filter_map(|(_, workload)| workload.as_ref()).flat_map(|it| &it.own.places));
+            rows.iter().flat_map(|row| row.known.iter().map(|known| known.0)).collect();
+        places.extend(workloads.values().flat_map(|workload| &workload.own.places));
         places.sort_unstable();
         places.dedup();
         let shared = self.draw_shared(&places, seed);
@@ -472,14 +472,14 @@ impl Part<'_> {
         let level = |variance: f64, key: u64, salt: u64| {
             variance.sqrt() * Dice::new(mixed(seed ^ mixed(key ^ salt))).normal()
         };
-        let one = |(facts, (row, workload)): (&Facts, &(Row, Option<Workload>))| {
+        let moved = |place: u16| at(place) - self.shared[usize::from(place)];
+        let own: BTreeMap<u64, Vec<f64>> = workloads
+            .iter()
+            .map(|(hash, workload)| (*hash, draw_own(workload, &moved, mixed(seed ^ hash))))
+            .collect();
+        let one = |(facts, row): (&Facts, &Row)| {
             let mut mean: f64 = row.known.iter().map(|(place, value)| value * at(*place)).sum();
-            if let Some(workload) = workload {
-                let own = draw_own(
-                    workload,
-                    &|place| at(place) - self.shared[usize::from(place)],
-                    mixed(seed ^ facts.workload),
-                );
+            if let Some(own) = own.get(&facts.workload) {
                 mean += row.own.iter().map(|(at, value)| value * own[*at]).sum::<f64>();
             }
             for (block, term) in &row.unknown {
@@ -488,7 +488,7 @@ impl Part<'_> {
             for (block, term) in &row.foreign {
                 mean += term.value * level(components.local[*block as usize], term.key, facts.workload);
             }
-            let (cell_mean, kept) = cell(workload.as_ref(), row.cell).unwrap_or((mean, 0.0));
+            let (cell_mean, kept) = cell(workloads.get(&facts.workload), row.cell).unwrap_or((mean, 0.0));
             mean + kept * (cell_mean - mean) + level((1.0 - kept) * components.interaction, row.cell, 2)
         };
         all.iter().zip(&rows).map(one).collect()
