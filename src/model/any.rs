@@ -102,7 +102,7 @@ fn observation() -> impl Strategy<Value = Observation> {
         resumed,
         ..Doubts::default()
     });
-    let times = (length(), length(), proptest::option::of(seconds()), proptest::option::of(seconds()));
+    let times = (length(), length(), proptest::option::of(seconds()), length());
     (situation(), times, proptest::option::of(count()), doubts, any::<u8>(), name()).prop_map(
         |(
             situation,

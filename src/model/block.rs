@@ -136,9 +136,25 @@ pub(super) struct Term {
     pub(super) value: f64,
 }
 
-/// The sizes that are counted from the middle of what was measured, so that slopes and levels keep apart.
+/// The sizes that are counted from the middle of what was measured, so that slopes and levels keep apart; `None`: none was known.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
-pub(super) struct Centres(pub(super) [f64; Size::COUNT]);
+pub(super) struct Centres(pub(super) [Option<f64>; Size::COUNT]);
+
+impl Centres {
+    /// Whether anything is known of what a block's coefficient is multiplied by.
+    pub(super) fn tell_of(&self, block: Block) -> bool {
+        let size = match block {
+            Block::Parameters => Size::Parameters,
+            Block::Batch => Size::Batch,
+            Block::Threads => Size::Threads,
+            Block::CoreRate => Size::CoreRate,
+            Block::Bandwidth => Size::Bandwidth,
+            Block::Epochs => Size::Epochs,
+            _ => return true,
+        };
+        self.0[size as usize].is_some()
+    }
+}
 
 /// A run's terms. Those with the value 0 are left out.
 pub(super) fn terms(facts: &Facts, centres: &Centres, then: &mut dyn FnMut(Block, Term)) {
@@ -147,7 +163,7 @@ pub(super) fn terms(facts: &Facts, centres: &Centres, then: &mut dyn FnMut(Block
             then(block, Term { key: block.key(level), value });
         }
     };
-    let centred = |size: Size| facts.size(size).map(|value| value - centres.0[size as usize]);
+    let centred = |size: Size| facts.size(size).map(|value| value - centres.0[size as usize].unwrap_or(0.0));
     let workers = facts.size(Size::Workers).unwrap_or(0.0);
     let nodes = facts.size(Size::Nodes).unwrap_or(0.0);
     let unless = |known: bool| f64::from(u8::from(!known));

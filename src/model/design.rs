@@ -289,7 +289,7 @@ fn centres(groups: &[Facts], count: &[u32]) -> Centres {
             known.fold((0.0, 0.0), |(sum, weight), (value, count)| (sum + value * count, weight + count));
         if weight > 0.0 {
             // Rounded, so that the keys of cells do not hang on the last bit.
-            centres.0[size as usize] = (sum / weight * 64.0).round() / 64.0;
+            centres.0[size as usize] = Some((sum / weight * 64.0).round() / 64.0);
         }
     }
     centres

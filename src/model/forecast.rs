@@ -8,9 +8,12 @@ use super::response::Response;
 use super::{Hardware, Model, Situation, mixture};
 use crate::record::{Forecast, Interval};
 
+/// What a total lacks where no run told it.
+const NO_OUTSIDE: &str =
+    "no run told how long start-up, evaluation and the end take: the whole run has no time for them";
+
 /// What a forecast goes without where the model's file fails it.
-const UNREAD: &str =
-    "what was learned of this workload cannot be read: the model's file is damaged, or out of reach";
+const UNREAD: &str = "what was learned of this workload cannot be read: the model's file is damaged or out of reach (`dlrun model fit` makes another)";
 
 /// Hardware that a run may get.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,6 +125,9 @@ impl Model {
             let epochs = situation.workload.epochs.map(whole);
             forecast.total_seconds =
                 steady.zip(epochs).map(|(steady, epochs)| total(&forecast, steady, epochs));
+            if forecast.total_seconds.is_some() && forecast.outside_seconds.is_none() {
+                forecast.beyond.push(NO_OUTSIDE.to_owned());
+            }
         } else {
             forecast.total_seconds = interval(whole_run).map(timed);
         }

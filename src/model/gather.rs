@@ -126,8 +126,9 @@ impl Gathered {
             }
         }
         if let Some(outside) = observation.outside_seconds {
-            match logarithm(outside.max(LEAST_OUTSIDE)) {
-                Some(y) if outside >= 0.0 => push(Response::Outside, y, false),
+            let (seconds, censored) = (outside.seconds(), matches!(outside, Length::AtLeast(_)));
+            match logarithm(seconds.max(LEAST_OUTSIDE)) {
+                Some(y) if seconds >= 0.0 => push(Response::Outside, y, censored),
                 _ => left_out.push("outside_seconds"),
             }
         }
@@ -186,7 +187,7 @@ impl Gathered {
             length(observation.epoch_seconds),
             length(observation.wall_seconds),
             float(observation.first_extra_seconds),
-            float(observation.outside_seconds),
+            length(observation.outside_seconds),
             observation.memory_bytes.map_or([0, 0], |bytes| [1, bytes]),
         ];
         let hash = Hash::new(6).name(observation.run_id.as_str());

@@ -230,13 +230,14 @@ impl<'a> Known<'a> {
         ends.or_else(|| self.ends(0).map(|ends| (ends, "at all")))
     }
 
-    /// How far outside of what was measured each size lies, as a natural logarithm; 0: within, or not known.
+    /// How far outside of what was measured each size lies, as a natural logarithm: above 0 it is larger, below smaller; 0: within, or
+    /// not known.
     pub(super) fn outside(self, situation: &Situation, facts: &Facts) -> [f64; EXACT.len()] {
         let Some((ends, _)) = self.ends_for(facts.workload) else { return [0.0; EXACT.len()] };
         let mut outside = exact_sizes(situation);
         for (size, (low, high)) in outside.iter_mut().zip(ends) {
             let known = *size > 0.0 && high > 0.0;
-            *size = if known { f64::max(*size / high, low / *size).ln().max(0.0) } else { 0.0 };
+            *size = if known { (*size / high).ln().max(0.0) + (*size / low).ln().min(0.0) } else { 0.0 };
         }
         outside
     }

@@ -92,8 +92,9 @@ pub struct Observation {
     pub epochs: u32,
     /// By how much the first epoch was longer than a steady one, in seconds; negative where it was shorter.
     pub first_extra_seconds: Option<f64>,
-    /// Time outside of the epochs' training: start-up, evaluation, checkpoints, the end.
-    pub outside_seconds: Option<f64>,
+    /// Time outside of the epochs' training: start-up, evaluation, checkpoints, the end; of a run that was cut off what had passed of
+    /// it.
+    pub outside_seconds: Option<Length>,
     /// The whole run; cut off where it was cancelled, timed out, or lost its node.
     pub wall_seconds: Option<Length>,
     /// Largest main memory of a node, in bytes.

@@ -247,7 +247,11 @@ impl Start {
             epoch_seconds: steady.or(only.map(Length::Known)).or_else(second),
             epochs: epochs.steady,
             first_extra_seconds: epochs.first_extra_seconds,
-            outside_seconds: wall.filter(|_| completed).and_then(|wall| timed.outside_of(wall)),
+            outside_seconds: wall.and_then(|wall| match self.ending {
+                Ending::Completed => timed.outside_of(wall).map(Length::Known),
+                Ending::CutOff => timed.outside_at_least(wall),
+                Ending::Failed | Ending::GoesOn => None,
+            }),
             wall_seconds: match self.ending {
                 Ending::Completed => wall.map(Length::Known),
                 Ending::CutOff => wall.map(Length::AtLeast),
@@ -295,6 +299,15 @@ impl NodeMeasure {
         let all = u64::from(self.epochs.ended) == self.epochs_completed && self.restarts == 0;
         let outside = wall - self.epochs.training_seconds.filter(|_| all)?;
         (outside >= 0.0).then_some(outside)
+    }
+
+    /// The same of a run that was cut off: what it spent in an epoch that it did not end is no part of it.
+    fn outside_at_least(&self, wall: f64) -> Option<Length> {
+        let since_the_last =
+            self.epochs.last_ended_at_ms.and_then(|at_ms| self.last_at_ms.checked_sub(at_ms));
+        let in_epoch = since_the_last.map(|ms| ms as f64 / 1e3).or(self.epochs.steady_seconds)?;
+        let outside = self.outside_of(wall)? - in_epoch;
+        (outside > 0.0).then_some(Length::AtLeast(outside))
     }
 }
 
@@ -361,7 +374,7 @@ mod tests {
         assert_eq!((seen.epoch_seconds, seen.epochs), (Some(Length::Known(5.0)), 3));
         assert_eq!(seen.first_extra_seconds, Some(7.0));
         assert_eq!(seen.wall_seconds, Some(Length::Known(62.0)));
-        assert_eq!(seen.outside_seconds, Some(35.0));
+        assert_eq!(seen.outside_seconds, Some(Length::Known(35.0)));
         assert_eq!(seen.memory_bytes, Some(1 << 30));
         assert!(!seen.doubts.any());
     }
@@ -370,7 +383,12 @@ mod tests {
     fn what_was_cut_off_is_a_bound_and_no_mean() {
         let seen = observed(Ending::CutOff, vec![trained()]).expect("an observation");
         assert_eq!(seen.epoch_seconds, Some(Length::Known(5.0)), "epochs that were seen to their end count");
-        assert_eq!((seen.wall_seconds, seen.outside_seconds), (Some(Length::AtLeast(62.0)), None));
+        let bound = Some(Length::AtLeast(30.0));
+        assert_eq!(
+            (seen.wall_seconds, seen.outside_seconds),
+            (Some(Length::AtLeast(62.0)), bound),
+            "one more epoch may have gone on"
+        );
         let mut first = stated(12.0);
         first.ended_at_ms = Some(22_000);
         let early = NodeMeasure { epochs_completed: 1, epochs: figures(&[first]), ..node() };
@@ -379,7 +397,7 @@ mod tests {
         // One that was to have one epoch has measured it, if with all that a start takes.
         let seen = observed(Ending::Completed, vec![early.clone()]).expect("an observation");
         assert_eq!((seen.epoch_seconds, seen.doubts.warm_up), (Some(Length::Known(12.0)), true));
-        assert_eq!((seen.first_extra_seconds, seen.outside_seconds), (None, Some(50.0)));
+        assert_eq!((seen.first_extra_seconds, seen.outside_seconds), (None, Some(Length::Known(50.0))));
         // That it ended by itself bounds nothing.
         assert_eq!(observed(Ending::Failed, vec![early]).expect("an observation").epoch_seconds, None);
         assert_eq!(observed(Ending::CutOff, vec![node()]).expect("an observation").epoch_seconds, None);

@@ -362,8 +362,15 @@ impl Part<'_> {
         row
     }
 
+    /// What is believed of a coefficient that nothing was measured of, such as the slope of a size of which all runs had the same. Where
+    /// no run told that size there is nothing to begin from.
+    fn believed(&self, block: Block) -> f64 {
+        let belief = self.outline.response.belief(block).filter(|_| self.layout.centres.tell_of(block));
+        belief.map_or(0.0, |belief| belief.mean)
+    }
+
     /// Says what to expect of a run. `workload` is what [`Part::workload`] gave for it, `outside` how far each size lies outside of
-    /// what was measured, as a natural logarithm.
+    /// what was measured, as a natural logarithm: below 0 it is smaller.
     pub(super) fn predict(
         &self,
         facts: &Facts,
@@ -396,6 +403,7 @@ impl Part<'_> {
         total.add(left * components.interaction, components.interaction_freedom);
         for (block, term) in &row.unknown {
             let at = *block as usize;
+            mean += left * term.value * self.believed(*block);
             total.add(
                 left * left * term.value * term.value * components.global[at],
                 components.global_freedom[at],
@@ -408,7 +416,9 @@ impl Part<'_> {
                 components.local_freedom[at],
             );
         }
-        let bends = self.outline.response.bends();
+        let response = self.outline.response;
+        mean += response.saturations().iter().zip(outside).map(|(by, far)| by * far.max(0.0)).sum::<f64>();
+        let bends = response.bends();
         let bent: f64 = bends.iter().zip(outside).map(|(bend, by)| (bend * by).powi(2)).sum();
         total.add(bent, COEFFICIENTS);
         let (noise, freedom) =
@@ -483,7 +493,8 @@ impl Part<'_> {
                 mean += row.own.iter().map(|(at, value)| value * own[*at]).sum::<f64>();
             }
             for (block, term) in &row.unknown {
-                mean += term.value * level(components.global[*block as usize], term.key, 1);
+                let open = level(components.global[*block as usize], term.key, 1);
+                mean += term.value * (self.believed(*block) + open);
             }
             for (block, term) in &row.foreign {
                 mean += term.value * level(components.local[*block as usize], term.key, facts.workload);

@@ -55,11 +55,20 @@ impl Response {
     /// between small batches says little of large ones.
     pub(super) fn bends(self) -> [f64; EXACT.len()] {
         match self {
-            Self::Epoch => [0.2, 0.3, 0.15, 0.15, 0.2, 0.1, 0.0],
-            Self::Whole => [0.2, 0.3, 0.15, 0.15, 0.2, 0.1, 0.25],
+            Self::Epoch => [0.3, 0.4, 0.2, 0.15, 0.2, 0.1, 0.0],
+            Self::Whole => [0.3, 0.4, 0.2, 0.15, 0.2, 0.1, 0.25],
             Self::FirstExtra => [0.1, 0.3, 0.2, 0.2, 0.2, 0.1, 0.0],
             Self::Outside => [0.1, 0.3, 0.2, 0.2, 0.2, 0.1, 0.25],
             Self::Memory => [0.4, 0.1, 0.1, 0.1, 0.4, 0.1, 0.05],
+        }
+    }
+
+    /// By how much those slopes are expected to be above what they were, beyond the largest that was measured: more threads, workers
+    /// and samples a step help less and less.
+    pub(super) fn saturations(self) -> [f64; EXACT.len()] {
+        match self {
+            Self::Epoch | Self::Whole => [0.15, 0.2, 0.1, 0.0, 0.0, 0.0, 0.0],
+            Self::FirstExtra | Self::Outside | Self::Memory => [0.0; EXACT.len()],
         }
     }
 
@@ -160,7 +169,8 @@ fn scale_of(response: Response, block: Block) -> Option<Belief> {
         Block::Intercept => Belief::slope(1.0, 5.0, 0.5),
         Block::Gpu | Block::NoBatch | Block::NoThreads | Block::NoParameters => Belief::slope(0.0, 0.5, 0.0),
         Block::Parameters => Belief::slope(0.15, 0.2, 0.0),
-        Block::Batch => Belief::slope(if memory { 0.2 } else { 0.0 }, 0.15, 0.1),
+        Block::Batch if memory => Belief::slope(0.35, 0.25, 0.1),
+        Block::Batch => Belief::slope(0.0, 0.15, 0.1),
         Block::Threads => Belief::slope(if memory { 0.05 } else { -0.2 }, 0.15, 0.05),
         Block::CoreRate if !memory => Belief::slope(-0.4, 0.3, 0.0),
         Block::Workers => Belief::slope(0.0, 0.2, 0.1),

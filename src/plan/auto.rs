@@ -1,7 +1,7 @@
 //! What the job file leaves to the performance model: nodes, compiler, time limit, memory.
 
 use super::candidate::{named, whole_bytes};
-use super::prospect::Prospect;
+use super::prospect::{Prospect, SAYS_NOTHING};
 use super::resolve::{JOB_FILE, Resolver};
 use super::{Candidate, PlannedResources, Rejected, words};
 use crate::job::{Asked, NodeCount, SchedulerKind};
@@ -24,9 +24,6 @@ const FEW_RUNS: u64 = 3;
 
 /// More other choices are not named in a decision.
 const MAX_NAMED: usize = 8;
-
-const NO_MODEL: &str =
-    "`auto` needs a performance model, and there is none: `dlrun model fit` makes one of recorded runs";
 
 impl Resolver<'_> {
     /// Fills in what waited for the candidates, where it was asked.
@@ -82,7 +79,9 @@ impl Resolver<'_> {
                 let (ratio, least) = (words::per_cent(ratio), words::per_cent(efficiency));
                 why = format!("{why}; {reason}; parallel efficiency {ratio}, at least {least} is asked");
             }
-            (None, _) if sizes.len() > 1 => why.push_str("; without a performance model the fewest"),
+            (None, _) if sizes.len() > 1 => {
+                why.push_str(&format!("; the fewest, for {}", prospect.without_model))
+            }
             _ => {}
         }
         if let Some(limit) = &prospect.most_nodes {
@@ -133,7 +132,7 @@ impl Resolver<'_> {
         };
         let why = match prospect.reason(is_other) {
             Some(reason) => reason,
-            None => format!("{}; rules decide, for there is no performance model", prospect.compiler_rule),
+            None => format!("{}; rules decide, for {}", prospect.compiler_rule, prospect.without_model),
         };
         let compiler = chosen.compiler.clone().unwrap_or_default();
         self.decide("compiler", compiler, format!("the job file leaves it open; {why}"));
@@ -249,7 +248,14 @@ impl Resolver<'_> {
 
 /// The forecast, where it rests on runs of this workload: others say little of its absolute time and size.
 fn dependable(prospect: &Prospect) -> Result<&Forecast, String> {
-    let forecast = prospect.forecast().ok_or(NO_MODEL)?;
+    let forecast = prospect.forecast().ok_or_else(|| {
+        let hint = if prospect.without_model == SAYS_NOTHING {
+            "is `[workload]` all there, with `samples`?"
+        } else {
+            "`dlrun model fit` makes one of recorded runs"
+        };
+        format!("`auto` needs a forecast, and {}: {hint}", prospect.without_model)
+    })?;
     if forecast.basis > Basis::Workload {
         return Err(format!(
             "the model knows no run of this workload ({} it would say)",

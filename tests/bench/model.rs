@@ -77,7 +77,7 @@ impl Iterator for Runs {
             }),
             epochs: 9,
             first_extra_seconds: Some(2.0 * noise),
-            outside_seconds: Some(20.0 * noise),
+            outside_seconds: Some(Length::Known(20.0 * noise)),
             wall_seconds: Some(Length::Known(10.0 * seconds + 22.0)),
             memory_bytes: Some(2_000_000_000 + u64::try_from(self.at).unwrap_or(0)),
             doubts: Doubts { others_busy: self.at.is_multiple_of(40), ..Doubts::default() },

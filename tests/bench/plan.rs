@@ -128,7 +128,7 @@ fn run(number: u32) -> Observation {
         epoch_seconds: Some(Length::Known(seconds)),
         epochs: 9,
         first_extra_seconds: Some(if xla { 8.0 } else { 0.5 }),
-        outside_seconds: Some(5.0),
+        outside_seconds: Some(Length::Known(5.0)),
         wall_seconds: Some(Length::Known(10.0 * seconds + 8.0)),
         memory_bytes: Some(2 << 30),
         doubts: Doubts::default(),

@@ -14,7 +14,7 @@ fn every_choice_is_told_with_its_reason_and_what_was_rejected() {
         "(--scheduler says so)",
         "not slurm: `sbatch` is not in PATH",
         "not container: the job names no image",
-        "`auto` needs a performance model",
+        "there is no performance model",
         "walltime       1h  (",
         "A=\"1 2\"",
         "gcc/12",

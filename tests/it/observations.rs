@@ -86,7 +86,7 @@ fn a_run_becomes_what_the_model_learns_from() {
     let [one] = &observations[..] else { panic!("{observations:#?}") };
     assert_eq!((one.run_id.clone(), one.element, one.attempt, one.at_ms), (run_id(1), 0, 0, 1_000));
     assert_eq!((one.epoch_seconds, one.epochs), (Some(Length::Known(5.0)), 3));
-    assert_eq!((one.first_extra_seconds, one.outside_seconds), (Some(5.0), Some(35.0)));
+    assert_eq!((one.first_extra_seconds, one.outside_seconds), (Some(5.0), Some(Length::Known(35.0))));
     assert_eq!((one.wall_seconds, one.memory_bytes), (Some(Length::Known(60.0)), Some(1 << 30)));
     let situation = &one.situation;
     assert_eq!(situation.framework.compiler.as_deref(), Some("xla"));

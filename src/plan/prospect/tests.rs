@@ -61,7 +61,7 @@ fn run(number: u8, compiler: &str, seconds: f64) -> Observation {
         epoch_seconds: Some(Length::Known(seconds)),
         epochs: 9,
         first_extra_seconds: Some(1.0),
-        outside_seconds: Some(5.0),
+        outside_seconds: Some(Length::Known(5.0)),
         wall_seconds: Some(Length::Known(10.0 * seconds + 6.0)),
         memory_bytes: Some(GIB + u64::from(number) * 1_000_000),
         doubts: Doubts::default(),
@@ -475,7 +475,7 @@ fn the_quickest_size_that_uses_its_nodes_is_taken() {
     };
     let without = sized(&facts(None), SIZES);
     assert_eq!(without.resources.nodes, 1);
-    assert!(decision(&without, "nodes").why.contains("without a performance model the fewest"));
+    assert!(decision(&without, "nodes").why.contains("the fewest, for there is no performance model"));
 
     let saturated = facts(scaling([("1", 8.0), ("2", 4.3), ("4", 6.5)]));
     let with = sized(&saturated, SIZES);

@@ -292,7 +292,7 @@ impl World {
             epoch_seconds: Some(cut.map_or(Length::Known(measured), Length::AtLeast)),
             epochs: if cut.is_some() { 0 } else { u32::try_from(epochs - 1).unwrap_or(u32::MAX) },
             first_extra_seconds: cut.is_none().then_some(overhead),
-            outside_seconds: cut.is_none().then_some(outside),
+            outside_seconds: cut.is_none().then_some(Length::Known(outside)),
             wall_seconds: Some(cut.map_or(Length::Known(wall), |cut| Length::AtLeast(cut + outside))),
             memory_bytes: Some(self.memory_bytes(situation)),
             doubts: Doubts::default(),

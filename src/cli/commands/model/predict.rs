@@ -23,8 +23,12 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
     plan.warnings.iter().for_each(|warning| session.output.warning(warning));
     let Some(forecast) = &plan.forecast else {
         let message = format!("model {} says nothing of this job", model.head().name);
-        return Err(Error::new(Kind::Missing, message)
-            .hinted("it goes by `[workload]` and `[framework]`: say there what is trained, and with what"));
+        let hint = if plan.workload.samples.is_none() {
+            "say `workload.samples`: without it the runs of other trainings tell nothing of this one"
+        } else {
+            "it goes by `[workload]` and `[framework]`: say there what is trained, and with what"
+        };
+        return Err(Error::new(Kind::Missing, message).hinted(hint));
     };
     let value = json!({
         "forecast": forecast,
@@ -51,7 +55,7 @@ fn described(plan: &Plan, forecast: &Forecast) -> String {
     }
     match (&forecast.total_seconds, plan.workload.epochs) {
         (Some(total), Some(epochs)) => {
-            lines.push(format!("  {epochs} epochs in all {}", foretold::seconds(total)))
+            lines.push(format!("  {} in all {}", foretold::count(epochs, "epoch"), foretold::seconds(total)))
         }
         (Some(total), None) => lines.push(format!("  in all {}", foretold::seconds(total))),
         (None, _) => lines.push("  in all: not known without `workload.epochs`".to_owned()),
