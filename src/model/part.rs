@@ -401,6 +401,9 @@ impl Part<'_> {
         mean += kept * (cell_mean - mean);
         total.add(left * left * open.max(0.0), COEFFICIENTS);
         total.add(left * components.interaction, components.interaction_freedom);
+        // Nothing that was left out tells how well new names and workloads are foretold: what they add stays as it is.
+        let stretch = self.outline.stretch;
+        let mut total = total.stretched(stretch.parts);
         for (block, term) in &row.unknown {
             let at = *block as usize;
             mean += left * term.value * self.believed(*block);
@@ -423,8 +426,6 @@ impl Part<'_> {
         total.add(bent, COEFFICIENTS);
         let (noise, freedom) =
             workload.map_or((components.noise, COEFFICIENTS), |workload| (workload.noise, workload.freedom));
-        let stretch = self.outline.stretch;
-        let mut total = total.stretched(stretch.parts);
         total.add(stretch.runs.powi(2) * RUN_WIDTH * noise, freedom);
         let sd = total.variance.sqrt() * t95(total.freedom()) / Z95;
         Predicted { mean, sd }

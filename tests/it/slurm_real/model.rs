@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cluster::{Submitted, User, sh};
-use crate::support::tell;
+use crate::support::{tell, unwrapped};
 
 /// As a training that obeys its compiler: with XLA an epoch takes 0.2 s, without 0.8 s.
 const TRAINING: &str = r#"case $DLRUN_COMPILER in xla) s=0.2 ;; none) s=0.8 ;; *) exit 9 ;; esac; for e in 1 2 3 4; do sleep $s; echo "Epoch $e/4 - $s s - loss: 0.$e"; done"#;
@@ -40,7 +40,8 @@ fn a_second_run_of_the_same_job_file_chooses_better_after_a_refit() {
 
     let after = plan(&open);
     tell(&format!("--- after the refit\n{after}"));
-    assert!(after.contains("from 3 runs like this; next best no compiler, "), "{after}");
+    let lines = unwrapped(&after);
+    assert!(lines.contains("from 3 runs like this; next best no compiler, "), "{after}");
     // Held, so that Slurm can be asked what it was asked for.
     let held = job(&user, "held", "auto", &format!("{RESOURCES}\n[scheduler]\narguments = [\"--hold\"]"));
     let Submitted { run, job, .. } = user.submit(&held);
