@@ -1,6 +1,6 @@
 //! What the model says of runs unlike those that were measured: larger, longer, cut off, or half described.
 
-use dlrun::model::{Length, Model, Observation, Situation};
+use dlrun::model::{Length, Model, Observation, Priors, Situation, evaluate};
 use dlrun::record::{Basis, Interval};
 
 use crate::model::{fit, known, situation};
@@ -103,4 +103,45 @@ fn a_job_that_leaves_sizes_out_borrows_those_of_its_network() {
     assert_eq!(disagree.forecast(&unsized_).assumed, Vec::<String>::new());
     let read = Model::from_bytes(&model.to_bytes()).expect("it was written");
     assert_eq!(read.forecast(&unsized_), forecast);
+}
+
+#[test]
+fn where_all_runs_had_one_batch_memory_is_expected_to_grow_with_it() {
+    let model = fit((0..12).map(|_| with_batch(64)));
+    let asked = |batch| model.forecast(&with_batch(batch).situation).memory_bytes.expect("it was measured");
+    for batch in [128, 256, 512] {
+        let truth = with_batch(batch).memory_bytes.expect("set") as f64;
+        let memory = asked(batch);
+        assert!(memory.median > 1.1 * asked(64).median && memory.low < truth, "{batch}: {memory:?}");
+        assert!(truth < memory.high, "{batch}: {memory:?} for {truth}");
+    }
+}
+
+#[test]
+fn what_runs_spent_outside_before_they_were_cut_off_is_a_bound_of_the_next_ones() {
+    let cut = |at: u32| Observation {
+        outside_seconds: Some(Length::AtLeast(1200.0 + f64::from(at))),
+        wall_seconds: Some(Length::AtLeast(1500.0)),
+        ..known(&situation("cnn", "none", 2.0), 60.0)
+    };
+    let model = fit((0..6).map(cut));
+    let forecast = model.forecast(&situation("cnn", "none", 2.0));
+    let total = forecast.total_seconds.expect("epochs are told");
+    assert!(total.median > 12.0 * 60.0 + 1200.0, "{total:?}");
+    let silent = fit((0..6).map(|at| Observation { outside_seconds: None, ..cut(at) }));
+    let beyond = silent.forecast(&situation("cnn", "none", 2.0)).beyond;
+    assert!(beyond.iter().any(|told| told.contains("has no time for them")), "{beyond:?}");
+}
+
+#[test]
+fn runs_that_tell_no_epochs_are_not_held_back_and_that_is_said() {
+    let whole = |at: u32| Observation {
+        epoch_seconds: None,
+        wall_seconds: Some(Length::Known(300.0 + f64::from(at))),
+        ..known(&situation("silent", "none", 2.0), 1.0)
+    };
+    let evaluation = evaluate((0..20).map(whole), &Priors::none());
+    for view in &evaluation.views {
+        assert!(view.too_few.as_ref().is_some_and(|why| why.contains("no run tells epochs")), "{view:?}");
+    }
 }

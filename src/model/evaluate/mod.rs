@@ -196,7 +196,8 @@ fn view(
     let held = parts.iter().zip(observations).filter(|(part, of)| part.is_some() && seconds(of).is_some());
     let held = held.count() as u64;
     if held < FEWEST {
-        answer.too_few = Some(too_few(hold_out, held));
+        let whole = !observations.is_empty() && observations.iter().all(|run| run.epoch_seconds.is_none());
+        answer.too_few = Some(if whole { NO_EPOCHS.to_owned() } else { too_few(hold_out, held) });
         return answer;
     }
     let mut model_sheet = Sheet::default();
@@ -229,6 +230,10 @@ fn view(
     (answer.total, answer.memory) = (Errors::of(&totals), Errors::of(&memories));
     answer
 }
+
+/// Forecasts of whole runs are not judged by holding back: `live` judges them.
+const NO_EPOCHS: &str =
+    "no run tells epochs, and forecasts of whole runs are held against what came (`--live`) only";
 
 fn too_few(hold_out: HoldOut, held: u64) -> String {
     let what = match hold_out {
