@@ -1,7 +1,7 @@
 //! What the job file leaves to the performance model: nodes, compiler, time limit, memory.
 
 use super::candidate::{named, whole_bytes};
-use super::prospect::{Prospect, SAYS_NOTHING};
+use super::prospect::Prospect;
 use super::resolve::{JOB_FILE, Resolver};
 use super::{Candidate, PlannedResources, Rejected, words};
 use crate::job::{Asked, NodeCount, SchedulerKind};
@@ -80,7 +80,7 @@ impl Resolver<'_> {
                 why = format!("{why}; {reason}; parallel efficiency {ratio}, at least {least} is asked");
             }
             (None, _) if sizes.len() > 1 => {
-                why.push_str(&format!("; the fewest, for {}", prospect.without_model))
+                why.push_str(&format!("; the fewest, for {}", prospect.without_model()))
             }
             _ => {}
         }
@@ -132,7 +132,7 @@ impl Resolver<'_> {
         };
         let why = match prospect.reason(is_other) {
             Some(reason) => reason,
-            None => format!("{}; rules decide, for {}", prospect.compiler_rule, prospect.without_model),
+            None => format!("{}; rules decide, for {}", prospect.compiler_rule, prospect.without_model()),
         };
         let compiler = chosen.compiler.clone().unwrap_or_default();
         self.decide("compiler", compiler, format!("the job file leaves it open; {why}"));
@@ -249,12 +249,12 @@ impl Resolver<'_> {
 /// The forecast, where it rests on runs of this workload: others say little of its absolute time and size.
 fn dependable(prospect: &Prospect) -> Result<&Forecast, String> {
     let forecast = prospect.forecast().ok_or_else(|| {
-        let hint = if prospect.without_model == SAYS_NOTHING {
+        let hint = if prospect.is_model_silent {
             "is `[workload]` all there, with `samples`?"
         } else {
             "`dlrun model fit` makes one of recorded runs"
         };
-        format!("`auto` needs a forecast, and {}: {hint}", prospect.without_model)
+        format!("`auto` needs a forecast, and {}: {hint}", prospect.without_model())
     })?;
     if forecast.basis > Basis::Workload {
         return Err(format!(

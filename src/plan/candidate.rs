@@ -125,15 +125,9 @@ fn columns(candidates: &[Candidate]) -> Vec<(&'static str, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Basis, Interval};
+    use crate::plan::words::tests::forecast;
 
     fn candidate(compiler: &str, seconds: f64, chosen: bool) -> Candidate {
-        let interval = |scale: f64| Interval {
-            mean: seconds * scale,
-            median: seconds * scale,
-            low: seconds * scale * 0.9,
-            high: seconds * scale * 1.1,
-        };
         Candidate {
             image: None,
             version: None,
@@ -142,22 +136,7 @@ mod tests {
             nodes: 1,
             chosen,
             efficiency_ratio: None,
-            forecast: Some(Forecast {
-                model: "m".into(),
-                basis: Basis::Alike,
-                runs: 12,
-                doubtful: 0,
-                doubts: Vec::new(),
-                epoch_seconds: Some(interval(1.0)),
-                first_extra_seconds: None,
-                outside_seconds: None,
-                total_seconds: Some(interval(10.0)),
-                memory_bytes: Some(interval(1e9)),
-                beyond: Vec::new(),
-                assumed: Vec::new(),
-                alternatives: 0,
-                explored: false,
-            }),
+            forecast: Some(forecast(seconds)),
             rejected: None,
         }
     }

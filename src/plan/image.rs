@@ -196,7 +196,7 @@ impl Resolver<'_> {
         let fits = choice.candidates.iter().filter(|candidate| candidate.rejected.is_empty()).count();
         let by = match prospect.reason(|other| other.image.as_ref() != Some(&entry.name)) {
             Some(reason) => Some(format!("by the performance model: {reason}")),
-            None => (fits > 1).then(|| format!("by rules, for {}", prospect.without_model)),
+            None => (fits > 1).then(|| format!("by rules, for {}", prospect.without_model())),
         };
         let mut whys = vec![format!("`{}` of the catalogue ({})", entry.name, entry.origin)];
         whys.extend(by);

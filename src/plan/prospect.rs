@@ -22,9 +22,6 @@ const MAX_CANDIDATES: usize = 1000;
 /// An interval whose upper end is this many times its lower end says nothing that a choice could go by.
 const OPEN: f64 = 1e4;
 
-const NO_MODEL: &str = "there is no performance model";
-pub(super) const SAYS_NOTHING: &str = "the performance model says nothing of this job";
-
 /// Up to so many sizes each is a candidate, beyond that the powers of two and the largest.
 const MAX_SIZES: u32 = 32;
 
@@ -43,8 +40,8 @@ pub(super) struct Prospect {
     pub(super) most_nodes: Option<String>,
     /// What is taken for the job's hardware, since runs before it had it, in words; `None`: it is known, or nothing is.
     pub(super) assumed_hardware: Option<String>,
-    /// Why rules decide.
-    pub(super) without_model: &'static str,
+    /// Whether there is a model that says nothing of the job.
+    pub(super) is_model_silent: bool,
 }
 
 /// Software that the job could run with.
@@ -63,6 +60,15 @@ impl Prospect {
     /// The candidate that is taken; one is there.
     pub(super) fn chosen(&self) -> Option<&Candidate> {
         self.candidates.first()
+    }
+
+    /// Why rules decide.
+    pub(super) fn without_model(&self) -> &'static str {
+        if self.is_model_silent {
+            "the performance model says nothing of this job"
+        } else {
+            "there is no performance model"
+        }
     }
 
     /// What the model says of it.
@@ -204,8 +210,8 @@ impl Resolver<'_> {
         }
         let model = facts.model.clone();
         let model = model.filter(|_| candidates.first().is_some_and(|first| first.forecast.is_some()));
-        let without_model = if facts.model.is_some() { SAYS_NOTHING } else { NO_MODEL };
-        Prospect { fitting, candidates, model, compiler_rule, most_nodes, assumed_hardware, without_model }
+        let is_model_silent = facts.model.is_some() && model.is_none();
+        Prospect { fitting, candidates, model, compiler_rule, most_nodes, assumed_hardware, is_model_silent }
     }
 
     /// Numbers of nodes, the fewest first, and why not so many as the job file allows.

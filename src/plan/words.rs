@@ -103,29 +103,34 @@ pub(super) fn per_cent(share: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    #[test]
-    fn forecasts_are_told_in_one_line() {
+    /// An epoch of so many seconds, ten of them in all, and as many gigabytes, from 12 alike runs.
+    pub(in crate::plan) fn forecast(seconds: f64) -> Forecast {
         let interval =
             |middle: f64| Interval { mean: middle, median: middle, low: middle * 0.9, high: middle * 1.1 };
-        let forecast = Forecast {
+        Forecast {
             model: "m".into(),
             basis: Basis::Alike,
             runs: 12,
             doubtful: 0,
             doubts: Vec::new(),
-            epoch_seconds: Some(interval(3.0)),
+            epoch_seconds: Some(interval(seconds)),
             first_extra_seconds: None,
             outside_seconds: None,
-            total_seconds: Some(interval(30.0)),
-            memory_bytes: Some(interval(3e9)),
+            total_seconds: Some(interval(10.0 * seconds)),
+            memory_bytes: Some(interval(1e9 * seconds)),
             beyond: Vec::new(),
             assumed: Vec::new(),
             alternatives: 0,
             explored: false,
-        };
+        }
+    }
+
+    #[test]
+    fn forecasts_are_told_in_one_line() {
+        let forecast = forecast(3.0);
         assert_eq!(
             all_of(&forecast),
             "3.00 s an epoch (2.70 s to 3.30 s), 30.0 s in all (27.0 s to 33.0 s), memory 2.8GiB (2.5GiB to 3.1GiB)"

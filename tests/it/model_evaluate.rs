@@ -10,6 +10,7 @@ use dlrun::model::{
 };
 use dlrun::record::{Basis, Forecast, Interval};
 
+use crate::records;
 use crate::support::planted::{Dice, Shape, World};
 use crate::support::tell;
 
@@ -218,22 +219,7 @@ fn a_refit_that_knows_less_is_refused_and_one_that_knows_more_is_taken() {
 
 fn forecast(median: f64, explored: bool, basis: Basis) -> Forecast {
     let epoch_seconds = Interval { mean: median, median, low: median / 1.2, high: median * 1.2 };
-    Forecast {
-        model: "m".to_owned(),
-        basis,
-        runs: 3,
-        doubtful: 0,
-        doubts: Vec::new(),
-        epoch_seconds: Some(epoch_seconds),
-        first_extra_seconds: None,
-        outside_seconds: None,
-        total_seconds: None,
-        memory_bytes: None,
-        beyond: Vec::new(),
-        assumed: Vec::new(),
-        alternatives: 1,
-        explored,
-    }
+    Forecast { basis, runs: 3, alternatives: 1, explored, ..records::forecast(epoch_seconds) }
 }
 
 #[test]

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use dlrun::job::{ArraySpec, Framework, JobState, Provenance, StorageClass};
 use dlrun::model::{Length, Observation};
 use dlrun::record::{
-    Basis, Conditions, Element, Epoch, ExitStatus, Forecast, GpuFacts, GpuUsage, Interval, NodeRecord,
-    NodeState, Outcome, RunImage, Status,
+    Conditions, Element, Epoch, ExitStatus, GpuFacts, GpuUsage, Interval, NodeRecord, NodeState, Outcome,
+    RunImage, Status,
 };
 use dlrun::store::{Counted, Store, StoreError, Writer};
 use tempfile::TempDir;
 
-use crate::records::{mark, node, run, run_id};
+use crate::records::{forecast, mark, node, run, run_id};
 
 fn filled(fill: impl FnOnce(&Writer<'_>) -> Result<(), StoreError>) -> (TempDir, Store) {
     let tmp = tempfile::tempdir().expect("a directory");
@@ -219,22 +219,7 @@ fn more_runs_than_are_read_at_once_all_come() {
 #[test]
 fn what_was_foretold_is_kept_with_the_run() {
     let interval = Interval { mean: 5.1, median: 5.0, low: 4.0, high: 6.0 };
-    let forecast = Forecast {
-        model: "2026-11-22".to_owned(),
-        basis: Basis::Workload,
-        runs: 7,
-        doubtful: 0,
-        doubts: Vec::new(),
-        epoch_seconds: Some(interval),
-        first_extra_seconds: None,
-        outside_seconds: None,
-        total_seconds: None,
-        memory_bytes: None,
-        beyond: Vec::new(),
-        assumed: Vec::new(),
-        alternatives: 0,
-        explored: false,
-    };
+    let forecast = forecast(interval);
     let (_tmp, store) = filled(|writer| {
         let mut record = run(run_id(1), "train", 1_000);
         record.forecast = Some(forecast.clone());

@@ -2,8 +2,8 @@
 
 use dlrun::job::{JobId, RunId, SchedulerKind, Workload};
 use dlrun::record::{
-    ContainerRecord, ContainerRuntime, Epoch, FlagReason, HostFacts, MeasureKey, NodeRecord, NodeState,
-    Progress, RunImage, RunRecord, Sentinel, Usage, WatcherCost,
+    Basis, ContainerRecord, ContainerRuntime, Epoch, FlagReason, Forecast, HostFacts, Interval, MeasureKey,
+    NodeRecord, NodeState, Progress, RunImage, RunRecord, Sentinel, Usage, WatcherCost,
 };
 
 /// The run id that ends in `number`.
@@ -109,5 +109,25 @@ pub(crate) fn container() -> ContainerRecord {
         unasked: None,
         gpu_missing: Some("there is no /dev/nvidiactl".to_owned()),
         failure: None,
+    }
+}
+
+/// A forecast of an epoch's time, by seven runs of the workload, without anything else.
+pub(crate) fn forecast(epoch_seconds: Interval) -> Forecast {
+    Forecast {
+        model: "m".to_owned(),
+        basis: Basis::Workload,
+        runs: 7,
+        doubtful: 0,
+        doubts: Vec::new(),
+        epoch_seconds: Some(epoch_seconds),
+        first_extra_seconds: None,
+        outside_seconds: None,
+        total_seconds: None,
+        memory_bytes: None,
+        beyond: Vec::new(),
+        assumed: Vec::new(),
+        alternatives: 0,
+        explored: false,
     }
 }

@@ -7,14 +7,14 @@ use std::process::Command;
 
 use dlrun::job::{ArraySpec, Framework, JobId, JobState, Provenance, RunId, StorageClass};
 use dlrun::record::{
-    self, ArrayPart, Basis, Cause, Conditions, Element, EpochNumbering, Event, EventKind, ExitStatus,
-    Forecast, Gap, GpuFacts, GpuUsage, Interval, Missing, NodeState, Outcome, Progress, RunImage, RunRecord,
-    Scope, Status, StepMark, StepTimes, Throughput, TimeSource, merge_elements,
+    self, ArrayPart, Cause, Conditions, Element, EpochNumbering, Event, EventKind, ExitStatus, Forecast, Gap,
+    GpuFacts, GpuUsage, Interval, Missing, NodeState, Outcome, Progress, RunImage, RunRecord, Scope, Status,
+    StepMark, StepTimes, Throughput, TimeSource, merge_elements,
 };
 use dlrun::store::{Filter, Found, Segment, Store, StoreError};
 use tempfile::TempDir;
 
-use crate::records::{container, mark, node, run, run_id, spread_id};
+use crate::records::{container, forecast, mark, node, run, run_id, spread_id};
 
 fn fixture(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/store/v{version}.db"))
@@ -137,22 +137,7 @@ fn conditions() -> Conditions {
 /// What the newest fixture holds; the same records go into a new database in the tests of idempotency.
 fn foretold() -> Forecast {
     let epoch_seconds = Interval { mean: 3.0, median: 2.9, low: 2.0, high: 4.0 };
-    Forecast {
-        model: "m".to_owned(),
-        basis: Basis::Workload,
-        runs: 7,
-        doubtful: 0,
-        doubts: Vec::new(),
-        epoch_seconds: Some(epoch_seconds),
-        first_extra_seconds: None,
-        outside_seconds: None,
-        total_seconds: None,
-        memory_bytes: None,
-        beyond: vec!["batch".to_owned()],
-        assumed: Vec::new(),
-        alternatives: 0,
-        explored: false,
-    }
+    Forecast { beyond: vec!["batch".to_owned()], ..forecast(epoch_seconds) }
 }
 
 fn fill(store: &mut Store) {
