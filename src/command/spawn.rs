@@ -59,6 +59,9 @@ pub struct TrainingCommand {
     pub stdout: Destination,
     /// Standard error.
     pub stderr: Destination,
+    /// True to start it as the leader of a process group of its own; false to leave it in ours, as a shell script leaves
+    /// the programs that it starts.
+    pub leads_group: bool,
 }
 
 /// A training that was started. Dropping it leaves the process alone; the caller waits for it with `waitpid`.
@@ -68,15 +71,14 @@ pub struct Training {
 }
 
 impl Training {
-    /// Returns its process id, which is that of its process group too.
+    /// Returns its process id.
     #[must_use]
     pub fn pid(&self) -> Pid {
         self.pid
     }
 }
 
-/// Starts the training in a process group of its own, with default signals, nothing blocked and an empty standard
-/// input.
+/// Starts the training with default signals, nothing blocked and an empty standard input.
 ///
 /// # Errors
 /// `NotFound`, `NotExecutable` or `Spawn`; [`CommandError::shell_code`] is what the job then exits with.
@@ -85,7 +87,10 @@ pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandErro
     for name in training.removals.iter().filter(|name| training.sets.iter().all(|(set, _)| set != *name)) {
         command.env_remove(name);
     }
-    command.stdout(training.stdout).stderr(training.stderr).process_group(0);
+    command.stdout(training.stdout).stderr(training.stderr);
+    if training.leads_group {
+        command.process_group(0);
+    }
     let reset = || {
         for which in DEFAULTED {
             // SAFETY: SIG_DFL installs no code of ours; the only unsafe part of `signal` is a handler's body.
@@ -101,14 +106,14 @@ pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandErro
     Ok(Training { pid })
 }
 
-/// Starts a helper process of ours in a process group of its own: `stdin` is how we talk to it, `stdout` is all it may
-/// write to. The caller waits for it with `waitpid`.
+/// Starts a helper process of ours in our process group: `stdin` is how we talk to it, `stdout` is all it may write to.
+/// The caller waits for it with `waitpid`.
 ///
 /// # Errors
 /// `NotFound`, `NotExecutable` or `Spawn`.
 pub fn spawn_companion(argv: &[OsString], stdin: OwnedFd, stdout: Destination) -> Result<Pid, CommandError> {
     let mut command = background(argv, &[])?;
-    command.stdin(stdin).stdout(stdout).stderr(Stdio::null()).process_group(0);
+    command.stdin(stdin).stdout(stdout).stderr(Stdio::null());
     start(&mut command, argv)
 }
 
@@ -202,7 +207,8 @@ mod tests {
     fn trained(argv: Vec<OsString>, sets: Vec<(OsString, OsString)>) -> (i32, String, Pid) {
         let mut file = tempfile::tempfile().expect("temp");
         let twin = || Destination::File(file.try_clone().expect("a file can be cloned"));
-        let training = TrainingCommand { argv, sets, removals: vec![], stdout: twin(), stderr: twin() };
+        let (stdout, stderr) = (twin(), twin());
+        let training = TrainingCommand { argv, sets, removals: vec![], stdout, stderr, leads_group: true };
         let pid = spawn_training(training).expect("it starts").pid();
         let WaitStatus::Exited(_, code) = waitpid(pid, None).expect("it is ours") else { panic!("killed") };
         let mut text = String::new();
@@ -269,8 +275,9 @@ mod tests {
             (plain.into(), 126),
         ] {
             let (stdout, stderr) = (Destination::Inherit, Destination::Inherit);
+            let (sets, removals) = (vec![], vec![]);
             let training =
-                TrainingCommand { argv: vec![program], sets: vec![], removals: vec![], stdout, stderr };
+                TrainingCommand { argv: vec![program], sets, removals, stdout, stderr, leads_group: true };
             let error = spawn_training(training).expect_err("it cannot start");
             assert_eq!(error.shell_code(), code, "{error}");
         }
@@ -280,6 +287,7 @@ mod tests {
             removals: vec![],
             stdout: Destination::Inherit,
             stderr: Destination::Inherit,
+            leads_group: true,
         };
         assert!(spawn_training(none).is_err());
     }

@@ -9,11 +9,28 @@ pub(super) struct Asked {
     pub(super) tasks_per_node: Option<u32>,
 }
 
-/// Nodes, and tasks on each.
+/// Nodes, tasks in all, and tasks on each node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) nodes: u32,
+    pub(super) tasks: u32,
     pub(super) tasks_per_node: u32,
+}
+
+impl Shape {
+    /// As many tasks on each node.
+    pub(super) fn even(nodes: u32, tasks_per_node: u32) -> Self {
+        Self { nodes, tasks: nodes.saturating_mul(tasks_per_node), tasks_per_node }
+    }
+
+    /// What Slurm makes of it: the fewest nodes, over which it spreads the tasks.
+    pub(super) fn spread(asked: Asked) -> Self {
+        let Asked { nodes, tasks, tasks_per_node } = asked;
+        let of_tasks = tasks.zip(tasks_per_node).map(|(tasks, most)| tasks.div_ceil(most.max(1)));
+        let nodes = nodes.or(of_tasks).unwrap_or(1).max(1);
+        let tasks_per_node = tasks_per_node.or(tasks.map(|tasks| tasks.div_ceil(nodes))).unwrap_or(1);
+        Self { tasks: tasks.unwrap_or(nodes.saturating_mul(tasks_per_node)), nodes, tasks_per_node }
+    }
 }
 
 /// The shape with exactly the tasks that are asked for, and no more nodes than asked for.
@@ -24,7 +41,7 @@ pub(super) struct Shape {
 pub(super) fn shape(asked: Asked) -> Shape {
     let Asked { nodes, tasks, tasks_per_node } = asked;
     let Some(tasks) = tasks.filter(|tasks| *tasks > 0) else {
-        return Shape { nodes: nodes.unwrap_or(1), tasks_per_node: tasks_per_node.unwrap_or(1) };
+        return Shape::even(nodes.unwrap_or(1), tasks_per_node.unwrap_or(1));
     };
     let divides = |nodes: &u32| *nodes > 0 && tasks.is_multiple_of(*nodes);
     let nodes = match (nodes, tasks_per_node) {
@@ -33,7 +50,7 @@ pub(super) fn shape(asked: Asked) -> Shape {
         (None, None) => Some(1),
     };
     let nodes = nodes.unwrap_or(1);
-    Shape { nodes, tasks_per_node: tasks / nodes }
+    Shape::even(nodes, tasks / nodes)
 }
 
 #[cfg(test)]

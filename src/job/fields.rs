@@ -363,7 +363,7 @@ const SYNONYMS: [(&str, &str); 20] = [
     ("ncpus", "cpus_per_task"),
     ("gpus", "gpus_per_node"),
     ("gres", "gpus_per_node"),
-    ("ntasks", "tasks_per_node"),
+    ("ntasks", "tasks"),
     ("ppn", "tasks_per_node"),
     ("nodefile", "nodelist"),
     ("environment", "env"),

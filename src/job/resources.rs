@@ -19,6 +19,7 @@ const NONE_LATER: LaterKeys = &[];
 
 /// More nodes than any machine of this decade has; a larger number is a typing error.
 const MAX_NODES: u32 = 100_000;
+pub(super) const MAX_TASKS: u32 = 10_000_000;
 
 /// The parallel efficiency that more nodes must keep where the job file does not say: half of what they cost is used.
 const EFFICIENCY: f64 = 0.5;
@@ -27,6 +28,7 @@ pub(super) fn read_resources(table: &DeTable<'_>, problems: &mut Vec<Problem>) -
     let mut fields = Fields::new("resources.", table, NONE_LATER, problems);
     let resources = Resources {
         nodes: read_nodes(&mut fields),
+        tasks: fields.count("tasks", MAX_TASKS).map(|count| count.value),
         tasks_per_node: fields.count("tasks_per_node", 4096).map(|count| count.value),
         cpus_per_task: fields.count("cpus_per_task", 65_536).map(|count| count.value),
         gpus_per_node: read_gpus(&mut fields),
@@ -65,8 +67,9 @@ fn spans(table: &DeTable<'_>) -> BTreeMap<&'static str, Range<usize>> {
 }
 
 /// The keys of `[resources]`.
-pub const RESOURCE_KEYS: [&str; 20] = [
+pub const RESOURCE_KEYS: [&str; 21] = [
     "nodes",
+    "tasks",
     "tasks_per_node",
     "cpus_per_task",
     "gpus_per_node",

@@ -9,6 +9,7 @@ use super::array::MAX_ELEMENTS;
 use super::depend::DependencyKind;
 use super::image::{BuildMode, GpuMode};
 use super::mail::MailEvent;
+use super::resources::MAX_TASKS;
 use super::spec::{SchedulerKind, StorageClass};
 
 /// The keys of one table: name and schema, in the order of `docs/job-file.md`.
@@ -217,6 +218,7 @@ fn resources() -> Keys {
         json!({ "type": "string", "pattern": format!("^({kinds}):[^\\x00-\\x20:;,$'\"`\\\\]+$") });
     vec![
         ("nodes", nodes()),
+        ("tasks", number("Tasks in all; the scheduler spreads them over the nodes.", MAX_TASKS.into())),
         ("tasks_per_node", with_default(number("Tasks on each node; MPI ranks.", 4096), 1)),
         ("cpus_per_task", number("CPUs of each task.", 65_536)),
         ("gpus_per_node", gpus),

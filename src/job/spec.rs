@@ -144,6 +144,8 @@ pub struct Run {
 pub struct Resources {
     /// Nodes; default 1.
     pub nodes: Option<Located<NodeCount>>,
+    /// Tasks in all; the scheduler spreads them.
+    pub tasks: Option<u32>,
     /// Tasks on each node; default 1.
     pub tasks_per_node: Option<u32>,
     /// CPUs of each task.
@@ -184,6 +186,22 @@ pub struct Resources {
     pub licenses: Vec<(String, u32)>,
     /// Where each key stands, for checks that come later.
     pub spans: BTreeMap<&'static str, Range<usize>>,
+}
+
+impl Resources {
+    /// Tasks on each of `nodes`, where tasks in all are spread evenly.
+    #[must_use]
+    pub fn tasks_on_each(&self, nodes: u32) -> u32 {
+        let spread = self.tasks.map(|tasks| tasks.div_ceil(nodes.max(1)));
+        self.tasks_per_node.or(spread).unwrap_or(1)
+    }
+
+    /// The fewest nodes: as asked, or as tasks in all and on each node need.
+    #[must_use]
+    pub fn fewest_nodes(&self) -> u32 {
+        let of_tasks = self.tasks.zip(self.tasks_per_node).map(|(tasks, each)| tasks.div_ceil(each.max(1)));
+        self.nodes.as_ref().map(|nodes| nodes.value.bounds().0).or(of_tasks).unwrap_or(1)
+    }
 }
 
 /// Which scheduler takes the job.

@@ -36,10 +36,20 @@ pub fn choose(asked: Option<Launcher>, nodes: u32, idle_nodes: bool) -> Result<C
 pub struct Shape {
     /// Nodes.
     pub nodes: u32,
+    /// Tasks in all, where the job file says so.
+    pub tasks: Option<u32>,
     /// Tasks on each node.
     pub tasks_per_node: u32,
     /// CPUs of each task, where the job file says so.
     pub cpus_per_task: Option<u32>,
+}
+
+impl Shape {
+    /// Ranks of an MPI program.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.tasks.unwrap_or(self.nodes * self.tasks_per_node)
+    }
 }
 
 /// `srun` and its options for one dlrun on every node. It takes the CPUs of all tasks of its node, since it starts one
@@ -68,12 +78,15 @@ pub fn srun_each(shape: Shape, output: &str) -> Vec<String> {
 /// `srun` and its options for the ranks of an MPI program, over all nodes of the job. Its output is the job's own.
 #[must_use]
 pub fn srun_ranks(shape: Shape) -> Vec<String> {
-    let mut argv = vec![
-        "srun".to_owned(),
-        format!("--nodes={}", shape.nodes),
-        format!("--ntasks={}", shape.nodes * shape.tasks_per_node),
-        format!("--ntasks-per-node={}", shape.tasks_per_node),
-    ];
+    let mut argv = vec!["srun".to_owned()];
+    match shape.tasks {
+        Some(tasks) => argv.push(format!("--ntasks={tasks}")),
+        None => argv.extend([
+            format!("--nodes={}", shape.nodes),
+            format!("--ntasks={}", shape.ranks()),
+            format!("--ntasks-per-node={}", shape.tasks_per_node),
+        ]),
+    }
     argv.extend(shape.cpus_per_task.map(|cpus| format!("--cpus-per-task={cpus}")));
     // A rank that dies leaves the others waiting for it.
     argv.extend(["--kill-on-bad-exit=1".to_owned(), "--export=ALL".to_owned()]);
@@ -83,7 +96,7 @@ pub fn srun_ranks(shape: Shape) -> Vec<String> {
 /// `mpirun` for the ranks of an MPI program on this machine.
 #[must_use]
 pub fn mpirun_ranks(shape: Shape) -> Vec<String> {
-    ["mpirun".to_owned(), "-np".to_owned(), (shape.nodes * shape.tasks_per_node).to_string()].into()
+    ["mpirun".to_owned(), "-np".to_owned(), shape.ranks().to_string()].into()
 }
 
 #[cfg(test)]
@@ -101,15 +114,19 @@ mod tests {
 
     #[test]
     fn there_are_as_many_ranks_as_tasks() {
-        let shape = Shape { nodes: 2, tasks_per_node: 40, cpus_per_task: Some(2) };
+        let shape = Shape { nodes: 2, tasks: None, tasks_per_node: 40, cpus_per_task: Some(2) };
         let argv = srun_ranks(shape);
         assert!(argv.contains(&"--ntasks=80".to_owned()) && argv.contains(&"--cpus-per-task=2".to_owned()));
         assert_eq!(mpirun_ranks(shape), ["mpirun", "-np", "80"]);
+        let spread = srun_ranks(Shape { tasks: Some(7), ..shape });
+        assert!(
+            spread.contains(&"--ntasks=7".to_owned()) && !spread.iter().any(|word| word.contains("node"))
+        );
     }
 
     #[test]
     fn srun_is_told_its_cpus() {
-        let shape = Shape { nodes: 2, tasks_per_node: 4, cpus_per_task: Some(2) };
+        let shape = Shape { nodes: 2, tasks: None, tasks_per_node: 4, cpus_per_task: Some(2) };
         let argv = srun_each(shape, "x-%j.%n.out");
         assert!(argv.contains(&"--cpus-per-task=8".to_owned()), "{argv:?}");
         assert!(!srun_each(Shape { cpus_per_task: None, ..shape }, "x").iter().any(|a| a.contains("cpus")));

@@ -121,6 +121,14 @@ impl Resolver<'_> {
                 self.problems.push(Problem::at(depend.span.clone(), why).hinted(hint));
             }
         }
+        let asked = &self.spec.resources;
+        let nodes = asked.fewest_nodes();
+        if asked.tasks.is_some_and(|tasks| tasks != nodes * asked.tasks_on_each(nodes)) {
+            let why = format!(
+                "{shown} gives each node the same number of tasks, and {nodes} nodes cannot have so many"
+            );
+            self.refuse("tasks", &why, "write `nodes` and `tasks_per_node`");
+        }
         self.pbs_gpus(scheduler);
         self.pbs_nodelist(shown);
         self.pbs_mail(scheduler);
@@ -269,7 +277,12 @@ fn shown(scheduler: SchedulerKind) -> &'static str {
 }
 
 fn cpus_per_node(asked: &Resources) -> u64 {
-    u64::from(asked.cpus_per_task.unwrap_or(1)) * u64::from(asked.tasks_per_node.unwrap_or(1))
+    let tasks = match asked.tasks.filter(|_| asked.nodes.is_none() && asked.tasks_per_node.is_none()) {
+        // They go to as many nodes as it takes.
+        Some(_) => 1,
+        None => asked.tasks_on_each(asked.fewest_nodes()),
+    };
+    u64::from(asked.cpus_per_task.unwrap_or(1)) * u64::from(tasks)
 }
 
 fn all_parts(text: &str, good: impl Fn(&str) -> bool) -> bool {

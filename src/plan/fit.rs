@@ -71,7 +71,12 @@ fn wanted<'a>(resources: &'a PlannedResources, elsewhere: &Elsewhere<'a>) -> Wan
         account: resources.account.as_deref(),
         qos: elsewhere.qos.or(resources.qos.as_deref()),
         nodes: resources.nodes,
-        tasks_per_node: resources.tasks_per_node,
+        // Tasks in all may go to as many nodes as it takes.
+        tasks_per_node: if resources.nodes_asked || resources.tasks_per_node_asked {
+            resources.tasks_per_node
+        } else {
+            1
+        },
         cpus_per_task: resources.cpus_per_task,
         gpus_per_node: resources.gpus_per_node.as_deref(),
         memory: resources.memory,

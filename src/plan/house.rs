@@ -94,7 +94,7 @@ impl Resolver<'_> {
     /// CPUs of each task: the job file's, else those that go with its GPUs.
     pub(super) fn cpus(&mut self, gpus: &Gpus, local: bool) -> Option<u32> {
         let what = "cpus_per_task";
-        let tasks = self.spec.resources.tasks_per_node.unwrap_or(1);
+        let tasks = self.spec.resources.tasks_on_each(self.spec.resources.fewest_nodes());
         match (self.spec.resources.cpus_per_task, &gpus.cores) {
             (Some(cpus), cores) => {
                 self.decide(what, cpus.to_string(), JOB_FILE);

@@ -75,8 +75,17 @@ pub struct Rejected {
 pub struct PlannedResources {
     /// Nodes.
     pub nodes: u32,
-    /// Tasks on each node.
+    /// True where the job file says how many nodes, or they are several: else the scheduler is not asked for a number.
+    #[serde(default)]
+    pub nodes_asked: bool,
+    /// Tasks in all, where the job file says so; the scheduler spreads them.
+    #[serde(default)]
+    pub tasks: Option<u32>,
+    /// Tasks on each node; of tasks in all, the most that a node gets where they are spread evenly.
     pub tasks_per_node: u32,
+    /// True where the job file says how many tasks each node gets.
+    #[serde(default)]
+    pub tasks_per_node_asked: bool,
     /// CPUs of each task.
     pub cpus_per_task: Option<u32>,
     /// GPUs on each node: `2` or `v100:2`.

@@ -20,8 +20,8 @@ const OWN_OPTIONS: [(&str, &str); 21] = [
     ("--nodes", "use `resources.nodes`"),
     ("-N", "use `resources.nodes`"),
     ("--ntasks-per-node", "use `resources.tasks_per_node`"),
-    ("--ntasks", "use `resources.tasks_per_node`"),
-    ("-n", "use `resources.tasks_per_node`"),
+    ("--ntasks", "use `resources.tasks`"),
+    ("-n", "use `resources.tasks`"),
     ("--array", "use `resources.array`"),
     ("-a", "use `resources.array`"),
     ("--wait", "use `dlrun submit --wait`"),
@@ -35,7 +35,7 @@ pub(super) fn problem(option: &Located<String>) -> Option<Problem> {
     let name = text.split(['=', ' ']).next().unwrap_or_default();
     if name == "--export" && !text.contains('=') {
         let problem = Problem::at(option.span.clone(), "`--export` must be one word with its value");
-        return Some(problem.hinted("write \"--export=NAME,NAME\": the run id is added to it"));
+        return Some(problem.hinted("write \"--export=NAME,NAME\""));
     }
     let own = named(text, OWN_OPTIONS.iter().map(|(own, _)| *own))?;
     let (_, instead) = OWN_OPTIONS.iter().find(|(known, _)| *known == own)?;

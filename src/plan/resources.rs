@@ -30,7 +30,10 @@ impl Resolver<'_> {
         }
         PlannedResources {
             nodes,
-            tasks_per_node: asked.tasks_per_node.unwrap_or(1),
+            nodes_asked: asked.nodes.is_some(),
+            tasks: asked.tasks,
+            tasks_per_node: asked.tasks_on_each(nodes),
+            tasks_per_node_asked: asked.tasks_per_node.is_some(),
             cpus_per_task: cpus,
             gpus_per_node: gpus.request,
             memory,
@@ -78,7 +81,13 @@ impl Resolver<'_> {
 
     fn nodes(&mut self, local: bool) {
         let Some(asked) = &self.spec.resources.nodes else {
-            self.decide("nodes", "1", "the default");
+            match self.spec.resources.tasks {
+                Some(tasks) if !local => {
+                    let why = format!("not asked for; as many as the scheduler spreads {tasks} tasks over");
+                    self.decide("nodes", "left out", why);
+                }
+                _ => self.decide("nodes", "1", "not asked for"),
+            }
             return;
         };
         // Which of a range it is follows from the candidates.
@@ -158,6 +167,7 @@ impl Resolver<'_> {
             ("gpus_per_node", asked.gpus_per_node.is_some() && (image.none || !may_contain)),
             ("exclusive", asked.exclusive.is_some()),
             ("memory_per_cpu", asked.memory_per_cpu.is_some()),
+            ("tasks", asked.tasks.is_some_and(|tasks| tasks > 1)),
             ("tasks_per_node", asked.tasks_per_node.is_some_and(|tasks| tasks > 1)),
         ];
         let named: Vec<&str> = lacks.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();

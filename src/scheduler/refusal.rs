@@ -300,6 +300,9 @@ mod tests {
     fn asked() -> PlannedResources {
         PlannedResources {
             nodes: 2,
+            nodes_asked: true,
+            tasks: None,
+            tasks_per_node_asked: true,
             tasks_per_node: 4,
             cpus_per_task: Some(8),
             gpus_per_node: Some("a100:4".to_owned()),

@@ -12,10 +12,10 @@ use nix::sys::time::TimeVal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, pipe2};
 
-use super::handover::{Ended, Handover};
+use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::output;
 use super::prepare::Prepared;
-use super::signals::{Echoes, Event, Signals, is_pending, is_task};
+use super::signals::{Echoes, Sender, Signals, is_pending};
 use crate::clock::now_ms;
 use crate::command::{CommandError, Destination, TrainingCommand, spawn_companion, spawn_training};
 use crate::monitor;
@@ -36,7 +36,15 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let signals = Signals::take();
     let output = output::choose(&context);
-    let training = TrainingCommand { argv, sets, removals, stdout: output.stdout, stderr: output.stderr };
+    // In the process group of the batch shell, as without us: a signal to the group reaches the command by itself.
+    let training = TrainingCommand {
+        argv,
+        sets,
+        removals,
+        stdout: output.stdout,
+        stderr: output.stderr,
+        leads_group: false,
+    };
     let before = children_cpu_us();
     let started_at_ms = now_ms();
     let pid = spawn_training(training)?.pid();
@@ -90,8 +98,8 @@ impl Supervisor {
             if let Some(exit) = self.reap() {
                 break exit;
             }
-            for event in self.signals.wait(self.watcher.restart_in()) {
-                self.forward(event);
+            for (signal, sender) in self.signals.wait(self.watcher.restart_in()) {
+                self.forward(signal, sender);
             }
             self.watcher.restart_when_due();
         };
@@ -110,16 +118,15 @@ impl Supervisor {
         exit
     }
 
-    /// Passes a signal on to the command's whole group, as a terminal would. A second SIGUSR1 would be a second
-    /// checkpoint, so what the command has already is not passed on.
-    fn forward(&mut self, event: Event) {
-        let Event::Signal { signal, by_slurm } = event else { return };
-        if self.echoes.is_echo(signal, by_slurm, Instant::now()) {
-            tracing::debug!(%signal, "the batch shell and Slurm both sent it");
-        } else if by_slurm && self.watcher.has_it_too(signal) {
+    /// Passes a signal on to the command alone, where it was meant for the process whose place the command has: the
+    /// batch script or the task. Where a whole process group, session or job was signalled, the command has it already.
+    fn forward(&mut self, signal: Signal, sender: Sender) {
+        if self.echoes.is_echo(signal, sender, Instant::now()) {
+            tracing::debug!(%signal, "the batch shell passed on what came here directly too");
+        } else if self.watcher.has_it_too(signal, sender) {
             tracing::debug!(%signal, "it came to every process");
         } else {
-            let _ = kill(Pid::from_raw(-self.training.as_raw()), signal);
+            let _ = kill(self.training, signal);
         }
     }
 
@@ -187,16 +194,18 @@ impl Watcher {
         }
     }
 
-    /// Says whether a signal from Slurm came to every process, and not only to the group of the batch shell. Which of
-    /// the two Slurm does depends on the signal, the step and the version. The watcher tells: it leads a group of its own
-    /// as the command does, and blocks the signals, so that they stay visible.
-    fn has_it_too(&self, signal: Signal) -> bool {
+    /// Says whether a signal came to every process of our group, session or job. Whom Slurm signals depends on the signal,
+    /// the step, `ProctrackType` and the version; PBS's MOM signals the processes of a session one by one. The watcher shows it: it
+    /// is in our group and blocks the signals, so they stay pending until it is asked to drop them.
+    fn has_it_too(&mut self, signal: Signal, sender: Sender) -> bool {
         // One process is signalled after the other.
         std::thread::sleep(Duration::from_millis(20));
-        match self.pid {
-            Some(pid) => is_pending(pid.as_raw(), signal),
-            None => is_task() || [Signal::SIGTERM, Signal::SIGCONT].contains(&signal),
+        let Some(pid) = self.pid else { return sender == Sender::Other };
+        let has_it = is_pending(pid.as_raw(), signal);
+        if let Some(pipe) = self.pipe.as_mut().filter(|_| has_it) {
+            let _ = pipe.write_all(format!("{DROP_SIGNALS}\n").as_bytes());
         }
+        has_it
     }
 
     fn ended(&mut self, was_killed: bool) {

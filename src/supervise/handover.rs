@@ -1,5 +1,5 @@
-//! What the supervisor tells the watcher: two lines of JSON through a pipe, one at the start and one at the end. An end
-//! of the pipe without the second line means that the supervisor was killed.
+//! What the supervisor tells the watcher through a pipe: a line of JSON at the start and one at the end, and between them
+//! [`DROP_SIGNALS`] now and then. An end of the pipe without the last line means that the supervisor was killed.
 
 use std::path::PathBuf;
 
@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::context::Context;
 use crate::record::{ContainerRecord, ExitStatus};
+
+/// A line between the first and the last: the watcher drops the signals that wait in it.
+pub(super) const DROP_SIGNALS: &str = "drop signals";
 
 /// The first line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -16,7 +19,7 @@ pub(super) struct Handover {
     pub(super) container: Option<ContainerRecord>,
     /// True where the command's first process is the container's runtime, so that its words can be told from the command's.
     pub(super) is_runtime: bool,
-    /// The command's first process, leader of its group.
+    /// The command's first process.
     pub(super) pid: u32,
     /// Its start time, in clock ticks since boot.
     pub(super) start_time_ticks: u64,
@@ -40,7 +43,7 @@ pub(super) struct OutputFile {
     pub(super) offset: u64,
 }
 
-/// The second line.
+/// The last line.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Ended {
     pub(super) exit: ExitStatus,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::AsFd;
+use std::os::unix::process::parent_id;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -20,18 +21,13 @@ const FORWARDED: [Signal; 7] = [
     Signal::SIGQUIT,
 ];
 
-/// What arrived.
+/// Who sent a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
-    /// A child ended (or the time is over).
-    Look,
-    /// This signal may be the command's business.
-    Signal {
-        /// Which one.
-        signal: Signal,
-        /// Sent by Slurm itself, not by the batch shell or a user.
-        by_slurm: bool,
-    },
+pub(super) enum Sender {
+    /// The process that started us: the batch shell, which passes on what it got.
+    Parent,
+    /// Anybody else: Slurm, PBS's MOM, the kernel, a user.
+    Other,
 }
 
 /// The supervisor's signals.
@@ -48,33 +44,19 @@ impl Signals {
         Ok(Self { fd: SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)? })
     }
 
-    /// Waits for the next events, `pause` at most; for ever where it is `None`.
-    pub(super) fn wait(&mut self, pause: Option<Duration>) -> Vec<Event> {
+    /// Waits for the next signals or the end of a child, `pause` at most; for ever where it is `None`.
+    pub(super) fn wait(&mut self, pause: Option<Duration>) -> Vec<(Signal, Sender)> {
         let timeout =
             pause.map_or(PollTimeout::NONE, |pause| PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX));
         let _ = poll(&mut [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)], timeout);
-        let mut events = Vec::new();
+        let mut signals = Vec::new();
         while let Ok(Some(info)) = self.fd.read_signal() {
             let signal = i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
-            match signal {
-                Some(Signal::SIGCHLD) | None => events.push(Event::Look),
-                Some(signal) => {
-                    let by_slurm = name_of(info.ssi_pid).as_deref() == Some("slurmstepd");
-                    events.push(Event::Signal { signal, by_slurm });
-                }
-            }
+            let sender = if info.ssi_pid == parent_id() { Sender::Parent } else { Sender::Other };
+            signals.extend(signal.filter(|signal| *signal != Signal::SIGCHLD).map(|signal| (signal, sender)));
         }
-        events
+        signals
     }
-}
-
-fn name_of(pid: u32) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
-}
-
-/// True where Slurm started this process itself, as a task of `srun`: no batch shell stands between.
-pub(super) fn is_task() -> bool {
-    name_of(std::os::unix::process::parent_id()).as_deref() == Some("slurmstepd")
 }
 
 /// True where `signal` waits in the process `pid`, which blocks it (`proc_pid_status(5)`).
@@ -85,27 +67,30 @@ pub(super) fn is_pending(pid: i32, signal: Signal) -> bool {
     bits >> (signal as i32 - 1) & 1 == 1
 }
 
-/// Finds the second half of a signal that came two ways: Slurm signals the group of the batch shell, to which we belong,
-/// and the shell passes on what it gets.
+/// Finds the second half of a signal that came two ways: to us as one of many processes, and from the batch shell, which
+/// was one of these too and passes on what it gets.
 #[derive(Debug, Default)]
 pub(super) struct Echoes {
-    unpaired: BTreeMap<Signal, (bool, Instant)>,
+    unpaired: BTreeMap<Signal, (Sender, Instant)>,
 }
 
 impl Echoes {
-    /// For so long after Slurm the shell's copy may come: it runs its trap when it gets to run.
+    /// For so long after the direct one the shell's copy may come: it runs its trap when it gets to run.
     const SHELL_PATIENCE: Duration = Duration::from_secs(2);
-    /// For so long after the shell's copy Slurm's may come: Slurm signals one process right after the other.
-    const SLURM_PATIENCE: Duration = Duration::from_millis(50);
+    /// For so long after the shell's copy the direct one may come: one process is signalled right after the other.
+    const DIRECT_PATIENCE: Duration = Duration::from_millis(50);
 
-    /// Says whether this one was heard the other way shortly before.
-    pub(super) fn is_echo(&mut self, signal: Signal, by_slurm: bool, now: Instant) -> bool {
-        let patience = if by_slurm { Self::SLURM_PATIENCE } else { Self::SHELL_PATIENCE };
+    /// Says whether this one came the other way shortly before.
+    pub(super) fn is_echo(&mut self, signal: Signal, sender: Sender, now: Instant) -> bool {
+        let patience = match sender {
+            Sender::Parent => Self::SHELL_PATIENCE,
+            Sender::Other => Self::DIRECT_PATIENCE,
+        };
         let half = self.unpaired.remove(&signal);
         let paired =
-            half.is_some_and(|(way, at)| way != by_slurm && now.saturating_duration_since(at) < patience);
+            half.is_some_and(|(other, at)| other != sender && now.saturating_duration_since(at) < patience);
         if !paired {
-            self.unpaired.insert(signal, (by_slurm, now));
+            self.unpaired.insert(signal, (sender, now));
         }
         paired
     }
@@ -118,6 +103,14 @@ pub(super) fn ignore_all() {
     let _ = set.thread_block();
 }
 
+/// Drops the blocked signals that wait in this process.
+pub(super) fn drop_pending() {
+    let set: SigSet = FORWARDED.into_iter().collect();
+    if let Ok(fd) = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK) {
+        while let Ok(Some(_)) = fd.read_signal() {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use nix::sys::signal::kill;
@@ -128,20 +121,21 @@ mod tests {
 
     #[test]
     fn a_signal_that_comes_two_ways_counts_once() {
+        use Sender::{Other, Parent};
         let mut echoes = Echoes::default();
         let start = Instant::now();
         let mut is_echo =
-            |signal, by_slurm, ms| echoes.is_echo(signal, by_slurm, start + Duration::from_millis(ms));
-        assert!(!is_echo(Signal::SIGUSR1, true, 0));
-        assert!(!is_echo(Signal::SIGTERM, false, 1), "another signal");
-        assert!(is_echo(Signal::SIGUSR1, false, 2));
-        assert!(!is_echo(Signal::SIGUSR1, false, 3), "the next one, to the batch shell alone");
-        assert!(!is_echo(Signal::SIGUSR1, false, 4), "and one more");
-        assert!(is_echo(Signal::SIGUSR1, true, 5), "the shell was quicker than Slurm");
-        assert!(!is_echo(Signal::SIGUSR1, true, 6));
-        assert!(!is_echo(Signal::SIGUSR1, false, 5_000), "long after");
-        assert!(!is_echo(Signal::SIGUSR1, true, 5_300), "the next one, to all");
-        assert!(is_echo(Signal::SIGUSR1, false, 5_900), "passed on by a shell that had to wait");
+            |signal, sender, ms| echoes.is_echo(signal, sender, start + Duration::from_millis(ms));
+        assert!(!is_echo(Signal::SIGUSR1, Other, 0));
+        assert!(!is_echo(Signal::SIGTERM, Parent, 1), "another signal");
+        assert!(is_echo(Signal::SIGUSR1, Parent, 2));
+        assert!(!is_echo(Signal::SIGUSR1, Parent, 3), "the next one, to the batch shell alone");
+        assert!(!is_echo(Signal::SIGUSR1, Parent, 4), "and one more");
+        assert!(is_echo(Signal::SIGUSR1, Other, 5), "the shell was quicker");
+        assert!(!is_echo(Signal::SIGUSR1, Other, 6));
+        assert!(!is_echo(Signal::SIGUSR1, Parent, 5_000), "long after");
+        assert!(!is_echo(Signal::SIGUSR1, Other, 5_300), "the next one, to all");
+        assert!(is_echo(Signal::SIGUSR1, Parent, 5_900), "passed on by a shell that had to wait");
     }
 
     #[test]

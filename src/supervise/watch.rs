@@ -11,10 +11,10 @@ use super::account::Account;
 use super::conditions::Seen;
 use super::events;
 use super::follow::Followed;
-use super::handover::{Ended, Handover};
+use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::link::Link;
 use super::sampling::Sampling;
-use super::signals::ignore_all;
+use super::signals::{drop_pending, ignore_all};
 use super::writer::{Job, Resumed, Writer};
 use crate::clock::now_ms;
 use crate::monitor;
@@ -168,6 +168,10 @@ impl Watch {
             if woken.said {
                 let mut line = String::new();
                 input.read_line(&mut line)?;
+                if line.trim_end() == DROP_SIGNALS {
+                    drop_pending();
+                    continue;
+                }
                 let ended: Option<Ended> = serde_json::from_str(&line).ok();
                 self.finish(ended.as_ref());
                 return Ok(ended);

@@ -14,12 +14,11 @@ pub(crate) fn slurm_that_runs(env: &TestEnv) -> Fake {
             case $word in
             --chdir=*) chdir=${word#*=} ;;
             --job-name=*) name=${word#*=} ;;
-            --export=*) export "DLRUN_RUN_ID=${word##*DLRUN_RUN_ID=}" ;;
             esac
         done
         cd "$chdir" || exit 1
         export SLURM_JOB_ID=4711 SLURMD_NODENAME=n1
-        setsid bash "$word" </dev/null >>"$name-4711.out" 2>&1 &
+        setsid bash "$call/stdin" </dev/null >>"$name-4711.out" 2>&1 &
         "#,
     )
 }
@@ -97,7 +96,7 @@ fn wait_tells_by_its_exit_code_how_the_run_ended() {
 }
 
 #[test]
-fn slurm_gets_the_very_script_that_render_prints() {
+fn slurm_gets_the_script_that_render_prints_and_a_line_with_the_run() {
     let env = TestEnv::new();
     let sbatch = env.fake_slurm();
     let file = env.job("true", "[resources]\nmemory = \"2GiB\"\nwalltime = \"90m\"\nqueue = \"gpu\"\n");
@@ -106,10 +105,13 @@ fn slurm_gets_the_very_script_that_render_prints() {
     assert_eq!(result["output"], env.jobs().join("job-4711.out").to_str().expect("text"));
     let call = sbatch.call();
     let rendered = env.dlrun(["render"]).arg(&file).run().code(0).text();
-    let script = call.argv.last().expect("the script comes last");
-    assert_eq!(fs::read_to_string(script).expect("it is kept"), rendered);
     let id = result["run_id"].as_str().expect("an id");
-    assert_eq!(call.option("--export"), Some(format!("ALL,DLRUN_RUN_ID={id}").as_str()));
+    let line = format!("\nexport DLRUN_RUN_ID={id}\n");
+    assert_eq!(call.stdin.replacen(&line, "", 1), rendered);
+    assert_eq!(fs::read_to_string(env.run_dir(id).join("job.sh")).expect("it is kept"), call.stdin);
+    // With a list Slurm would start a login shell on the node, and anybody can read a command line.
+    assert_eq!(call.option("--export"), None);
+    assert!(!call.argv.iter().any(|word| word.contains(id)), "{:?}", call.argv);
     assert_eq!(call.option("--chdir"), env.jobs().to_str());
     for (option, value) in
         [("--mem", "2048M"), ("--time", "01:30:00"), ("--partition", "gpu"), ("--job-name", "job")]

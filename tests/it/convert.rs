@@ -429,10 +429,10 @@ fn a_script_is_named_as_one_where_a_job_file_is_wanted() {
 fn sbatch_options_in_all_spellings() {
     let script = |options: &str| format!("#!/bin/bash\n#SBATCH {options}\nsrun python train.py --x 1\n");
     for (options, wanted) in [
-        ("-N2 -n 8", &["nodes = 2", "tasks_per_node = 4", "launcher = \"mpi\""][..]),
+        ("-N2 -n 8", &["nodes = 2", "tasks = 8", "launcher = \"mpi\""][..]),
         ("--nodes 2 --ntasks-per-node=4", &["nodes = 2", "tasks_per_node = 4"]),
         ("--nodes=2-4 -c 7", &["nodes = 2", "cpus_per_task = 7"]),
-        ("--ntasks=6 --ntasks-per-node=4", &["nodes = 2", "tasks_per_node = 3"]),
+        ("--ntasks=6 --ntasks-per-node=4", &["tasks = 6", "tasks_per_node = 4"]),
         ("--gres=gpu:v100:2", &["gpus_per_node = \"v100:2\""]),
         ("--gres=gpu:2,nvme:1", &["gpus_per_node = 2", "directives = [\"--gres=nvme:1\"]"]),
         ("--gres=gpu", &["gpus_per_node = 1"]),
@@ -459,8 +459,8 @@ fn sbatch_options_in_all_spellings() {
         ("--mail-type=END --mail-user=a@b.org", &["mail = { to = \"a@b.org\", on = [\"end\"] }"]),
         ("--exclusive --reservation=r1", &["exclusive = true", "reservation = \"r1\""]),
         ("--exclusive=user --requeue", &["directives = [\"--exclusive=user\", \"--requeue\"]"]),
-        ("--export=NONE", &["inherit = \"none\""]),
-        ("--export=ALL,A=1", &["inherit = \"all\"", "env = { A = \"1\" }"]),
+        ("--export=NONE", &["directives = [\"--export=NONE\"]"]),
+        ("--export=ALL,A=1", &["directives = [\"--export=ALL,A=1\"]"]),
         ("-D /scratch/x", &["workdir = \"/scratch/x\""]),
         ("--comment=\"a b\" --nice", &["directives = ['--comment=\"a b\"', \"--nice\"]"]),
     ] {

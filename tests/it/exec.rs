@@ -114,9 +114,10 @@ fn background_shell_does_not_make_the_command_deaf() {
 }
 
 #[test]
-fn command_reads_nothing_and_leads_its_own_group() {
+fn command_reads_nothing_and_stays_in_the_group_of_its_shell() {
     let env = TestEnv::new();
-    let done = exec(&env, "cat; cut -d' ' -f1,5 /proc/$$/stat").run().code(0);
+    // Fields of `stat`: the group of the command, and that of its parent.
+    let done = exec(&env, "cat; cut -d' ' -f5 /proc/$$/stat /proc/$PPID/stat").run().code(0);
     let text = done.text();
     let fields: Vec<&str> = text.split_whitespace().collect();
     assert_eq!(fields[0], fields[1], "{text}");
@@ -425,7 +426,7 @@ fn working_directory_that_is_gone_is_told_by_the_script() {
     let render = env.dlrun(["render", "--no-check", "--scheduler", "local"]).arg(file);
     let script = env.program("job.sh", render.run().code(0).text().as_str());
     let done = env.command("bash", [script]).env("DLRUN_RUN_ID", RUN).run().code(66);
-    let _ = done.warns("dlrun: error: the working directory is not there: /no/such/place");
+    let _ = done.warns("dlrun: error: the working directory does not exist: /no/such/place");
     assert_eq!(mark(&env, "0.0", "end.json")["exit_code"], 66);
 }
 

@@ -8,7 +8,7 @@ use crate::cli::args::JobFile;
 use crate::cli::error::Error;
 use crate::cli::load::{Against, Job};
 use crate::cli::session::Session;
-use crate::job::RunId;
+use crate::job::{RunId, SchedulerKind};
 use crate::plan::describe;
 use crate::scheduler::Submission;
 use crate::scheduler::script::quoted;
@@ -29,7 +29,10 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
     };
     let argv = session.scheduler(job.plan.scheduler)?.command_line(&submission);
     let argv: Vec<String> = argv.iter().map(|word| word.replace(run_id.as_str(), "RUN")).collect();
-    let shown: Vec<String> = argv.iter().map(|word| shell_word(word)).collect();
+    let mut shown: Vec<String> = argv.iter().map(|word| shell_word(word)).collect();
+    if job.plan.scheduler == SchedulerKind::Slurm {
+        shown.push(format!("< {}", shell_word(&script.to_string_lossy())));
+    }
     let site = job.site.as_ref().map(|site| format!("  site: {}\n", site.shown())).unwrap_or_default();
     let text =
         format!("{}{site}  submit by: {}\n", describe(&job.plan, session.output.columns()), shown.join(" "));

@@ -69,7 +69,7 @@ pub(crate) fn hand_over_as(
     job: &Job,
     run_id: RunId,
 ) -> Result<(RunRecord, RunDir), Error> {
-    let script = script::render(&job.plan);
+    let script = script::of_run(&job.plan, &run_id, 0);
     let state = session.state()?;
     if let Some(site) = &job.site {
         site.keep(session);

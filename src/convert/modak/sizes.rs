@@ -68,7 +68,7 @@ fn mpi(sizes: &Sizes, draft: &mut Draft) {
 }
 
 fn contradictions(sizes: &Sizes, made: Shape, draft: &mut Draft) {
-    let Shape { nodes, tasks_per_node } = made;
+    let Shape { nodes, tasks_per_node, .. } = made;
     let made = match nodes {
         1 => format!("{tasks_per_node} on one node"),
         _ => format!("{tasks_per_node} on each of {nodes} nodes"),

@@ -195,7 +195,7 @@ impl Resources {
             None => {
                 let is_chunk = self.openpbs.is_some();
                 let each = self.chunk.ranks.or(self.chunk.cpus.filter(|_| !is_chunk));
-                Shape { nodes: self.nodes.unwrap_or(1), tasks_per_node: each.unwrap_or(1) }
+                Shape::even(self.nodes.unwrap_or(1), each.unwrap_or(1))
             }
         }
     }
@@ -204,7 +204,7 @@ impl Resources {
     pub(super) fn set(&self, has_ranks: bool, draft: &mut Draft) {
         self.set_memory(draft);
         let Some(origin) = &self.origin else { return };
-        let Shape { nodes, tasks_per_node } = self.shape();
+        let Shape { nodes, tasks_per_node, .. } = self.shape();
         let mut number = |key, number: u32| {
             let _ = draft.set(key, Value::Number(number.into()), origin);
         };

@@ -7,9 +7,9 @@ use super::line::words;
 use super::slurm_options::{SlurmOption, read};
 use super::start;
 use crate::convert::draft::{Draft, Origin};
-use crate::convert::shape::{Asked, Shape, shape};
+use crate::convert::shape::{Asked, Shape};
 use crate::convert::write::Value;
-use crate::convert::{Converted, Format, ScriptPlace, begin, depend, mail, size, time, variables};
+use crate::convert::{Converted, Format, ScriptPlace, begin, depend, mail, size, time};
 use crate::diagnostic::Problem;
 use crate::units::Walltime;
 
@@ -130,7 +130,9 @@ impl Job {
             "exclusive" if option.value.is_none() => {
                 let _ = draft.set("resources.exclusive", Value::Flag(true), &origin);
             }
-            "export" => variables::set(draft, value, &origin),
+            // `run.inherit` is not quite the same: with it the job's own variables reach its steps.
+            "export" if value != "ALL" => verbatim(option, draft),
+            "export" => {}
             name if OUTPUT.contains(&name) => {
                 draft.note(&origin, "dlrun writes output and errors to NAME-JOBID.out in `run.workdir`");
             }
@@ -157,36 +159,19 @@ impl Job {
     }
 
     fn set_shape(&self, draft: &mut Draft) -> Shape {
-        let shape = shape(self.asked);
-        let [nodes, tasks, per_node] = &self.places;
-        if let Some(origin) = nodes.as_ref().or(tasks.as_ref().filter(|_| shape.nodes > 1)) {
-            let _ = draft.set("resources.nodes", Value::Number(shape.nodes.into()), origin);
-        }
-        if let Some(origin) = per_node.as_ref().or(tasks.as_ref()) {
-            let _ = draft.set("resources.tasks_per_node", Value::Number(shape.tasks_per_node.into()), origin);
-        }
-        let each = format!("{} on each of {} nodes", shape.tasks_per_node, shape.nodes);
-        match (tasks, self.asked) {
-            (Some(origin), Asked { nodes: None, tasks_per_node: None, tasks: Some(tasks) }) if tasks > 1 => {
-                let why = "Slurm would spread the tasks over as many nodes as it likes; here all are on one";
-                draft.note(origin, format!("{why}: `resources.nodes`"));
+        let asked = [self.asked.nodes, self.asked.tasks, self.asked.tasks_per_node];
+        let keys = ["resources.nodes", "resources.tasks", "resources.tasks_per_node"];
+        for ((number, origin), key) in asked.into_iter().zip(&self.places).zip(keys) {
+            if let (Some(number), Some(origin)) = (number, origin) {
+                let _ = draft.set(key, Value::Number(number.into()), origin);
             }
-            (Some(origin), Asked { nodes: Some(nodes), .. }) if nodes != shape.nodes => {
-                draft.note(origin, format!("cannot be spread evenly over {nodes} nodes: {each}"));
-            }
-            _ => {}
         }
-        if let (Some(origin), Some(asked)) = (per_node, self.asked.tasks_per_node)
-            && asked != shape.tasks_per_node
-        {
-            draft.note(origin, format!("is a maximum beside `--ntasks`: {each}"));
-        }
-        shape
+        Shape::spread(self.asked)
     }
 
     /// GPUs in all and GPUs of a task as GPUs of a node.
     fn set_gpus(&self, shape: Shape, draft: &mut Draft) {
-        let Shape { nodes, tasks_per_node } = shape;
+        let Shape { nodes, tasks_per_node, .. } = shape;
         for (option, times, by) in [(&self.gpus, 1, nodes), (&self.gpus_per_task, tasks_per_node, 1)] {
             let Some(option) = option else { continue };
             let value = option.value.as_deref().unwrap_or("");

@@ -60,9 +60,8 @@ pub(super) fn set(
 
 /// Only a shell as everybody has it is left out, and only ranks that the directives ask for too.
 fn fits(simple: &Simple, script: &Script<'_>, shape: Shape, draft: &Draft) -> bool {
-    let tasks = shape.nodes * shape.tasks_per_node;
     let has_ranks = match simple.start {
-        Start::Ranks(Some(ranks)) => ranks == tasks,
+        Start::Ranks(Some(ranks)) => ranks == shape.tasks,
         _ => true,
     };
     let flags = script.shell.iter().skip(1).all(|flag| ["-l", "--login", "-e"].contains(&flag.as_str()));
@@ -84,8 +83,7 @@ fn set_program(simple: Simple, shape: Shape, origin: &Origin, draft: &mut Draft)
     for (name, value) in simple.env {
         let _ = draft.insert("run.env", &name, Value::Text(value), origin);
     }
-    let tasks = shape.nodes * shape.tasks_per_node;
-    if simple.start == Start::Alone || tasks == 1 {
+    if simple.start == Start::Alone || shape.tasks == 1 {
         return Started::Program;
     }
     let _ = draft.set("run.launcher", Value::Text("mpi".to_owned()), origin);

@@ -104,6 +104,8 @@ fn run_script(
         removals: of_another_job(),
         stdout: Destination::File(output),
         stderr: Destination::File(errors),
+        // The time limit and a cancel reach all of the job by it.
+        leads_group: true,
     };
     std::env::set_current_dir(&ticket.workdir).map_err(file_error("enter", &ticket.workdir))?;
     let shell = spawn_training(training)

@@ -1,4 +1,4 @@
-//! `qsub -N .. -l .. -v DLRUN_RUN_ID=.. -j oe -o RUN_DIR/scheduler.out SCRIPT`
+//! `qsub -N .. -l .. -j oe -o RUN_DIR/scheduler.out SCRIPT`
 //!
 //! Answer: `4711.server`, of an array `4711[].server`.
 
@@ -15,13 +15,16 @@ use crate::scheduler::{SchedulerError, Submission, Submitted};
 fn arguments(submission: &Submission<'_>, has: impl Fn(&str) -> bool) -> Vec<String> {
     let plan = submission.plan;
     let mut arguments = options::words(&directives::requested(plan));
-    let mut variables = vec![format!("DLRUN_RUN_ID={}", submission.run_id)];
     match &plan.inherit {
         Some(Inherit::All) => arguments.push("-V".to_owned()),
-        Some(Inherit::Names(names)) => variables.extend(names.iter().filter(|name| has(name)).cloned()),
+        Some(Inherit::Names(names)) => {
+            let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| has(name)).collect();
+            arguments.extend(
+                (!names.is_empty()).then(|| ["-v".to_owned(), names.join(",")]).into_iter().flatten(),
+            );
+        }
         Some(Inherit::None) | None => {}
     }
-    arguments.extend(["-v".to_owned(), variables.join(",")]);
     // The job's own output goes where the script sends it; here is what the scheduler has to say.
     let file = if plan.resources.array.is_some() { "scheduler.^array_index^.out" } else { "scheduler.out" };
     let spool = submission.run_dir.join(file).to_string_lossy().into_owned();

@@ -87,21 +87,13 @@ pub(in crate::scheduler) fn mail_letters(mail: &Mail, fail: &str) -> String {
     "abef".chars().filter(|letter| asked.contains(*letter)).collect()
 }
 
-/// Variables of the submitting shell, and `more` of ours: `-V`, `-v NAME,NAME=VALUE`. A list stands once, for of two PBS
-/// keeps one.
-pub(in crate::scheduler) fn variables(plan: &Plan, more: &[String]) -> Vec<Flag> {
-    let mut flags = Vec::new();
-    let mut list = Vec::new();
-    match &plan.inherit {
-        Some(Inherit::All) => flags.push(Flag::alone("-V")),
-        Some(Inherit::Names(names)) => list.extend(names.iter().cloned()),
-        Some(Inherit::None) | None => {}
+/// Variables of the submitting shell: `-V`, `-v NAME,NAME`.
+pub(in crate::scheduler) fn variables(plan: &Plan) -> Option<Flag> {
+    match plan.inherit.as_ref()? {
+        Inherit::All => Some(Flag::alone("-V")),
+        Inherit::Names(names) => (!names.is_empty()).then(|| Flag::with("-v", names.join(","))),
+        Inherit::None => None,
     }
-    list.extend(more.iter().cloned());
-    if !list.is_empty() {
-        flags.push(Flag::with("-v", list.join(",")));
-    }
-    flags
 }
 
 #[cfg(test)]

@@ -9,8 +9,12 @@ use crate::plan::{Plan, PlannedStorage};
 /// Working directory, modules, variables, Python environment.
 pub(super) fn environment(script: &mut String, plan: &Plan) {
     let workdir = quoted(&plan.workdir);
-    let _ =
-        write!(script, "\ncd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}\n");
+    // `cd` sets OLDPWD, which the job would not have without us.
+    let _ = write!(
+        script,
+        "\n[ \"$PWD\" = {workdir} ] || {{ cd -- {workdir} && unset OLDPWD; }} ||\n    \
+         refuse 66 'the working directory does not exist: '{workdir}\n"
+    );
     if !plan.modules.is_empty() {
         script.push_str(MODULES);
         for module in &plan.modules {

@@ -11,8 +11,6 @@ export DLRUN_ELEMENT=${SLURM_ARRAY_TASK_ID:-0}
 export DLRUN_ARRAY_INDEX=${SLURM_ARRAY_TASK_ID:-}
 [ -n "$DLRUN_ARRAY_INDEX" ] || unset DLRUN_ARRAY_INDEX
 unset DLRUN_ARRAY_OFFSET
-# What kept variables of the submitting shell away would keep the job's own from its steps.
-unset SLURM_EXPORT_ENV
 export DLRUN_ATTEMPT=${DLRUN_ATTEMPT:-${SLURM_RESTART_COUNT:-0}}
 export DLRUN_JOB_ID=${SLURM_JOB_ID:-${DLRUN_JOB_ID:-}}
 export DLRUN_NODE=${SLURMD_NODENAME:-$(uname -n)}
@@ -25,6 +23,10 @@ if [ -n "${SLURM_ARRAY_JOB_ID:-}" ]; then
     [ -n "${DLRUN_RUN_ID:-}" ] || DLRUN_JOB_ID=${DLRUN_JOB_ID}_$SLURM_ARRAY_TASK_ID
 fi
 "#;
+
+/// With `run.inherit`: what kept variables of the submitting shell away would keep the job's own from its steps. A user's own
+/// `--export` keeps Slurm's meaning.
+pub(super) const STEPS_INHERIT: &str = "unset SLURM_EXPORT_ENV\n";
 
 /// A job without a run id gets one.
 pub(super) const MINT: &str = r#"if [ -z "$DLRUN_RUN_ID" ] && [ -n "$dlrun_exe" ]; then

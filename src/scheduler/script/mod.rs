@@ -14,7 +14,7 @@ mod steps;
 
 use std::fmt::Write as _;
 
-use crate::job::SchedulerKind;
+use crate::job::{RunId, SchedulerKind};
 use crate::plan::Plan;
 
 use super::{openpbs, slurm, torque};
@@ -27,9 +27,24 @@ pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''").replace("\n#", "\n''#"))
 }
 
-/// Renders the batch script of a plan.
+/// Renders the batch script of a plan. It names no run, so that it is the same whenever it is rendered.
 #[must_use]
 pub fn render(plan: &Plan) -> String {
+    rendered(plan, "")
+}
+
+/// The same script for a run: with a line more, which names it. The run's own copy of the script has that line too. `offset` is what the
+/// indexes of an array lack that was split, else 0.
+#[must_use]
+pub fn of_run(plan: &Plan, run_id: &RunId, offset: u32) -> String {
+    let mut lines = format!("\nexport DLRUN_RUN_ID={run_id}\n");
+    if offset > 0 {
+        let _ = writeln!(lines, "DLRUN_ARRAY_OFFSET={offset}");
+    }
+    rendered(plan, &lines)
+}
+
+fn rendered(plan: &Plan, identity: &str) -> String {
     let mut script = String::from("#!/bin/bash\n");
     let (prefix, directives) = directives(plan);
     for directive in directives {
@@ -40,6 +55,7 @@ pub fn render(plan: &Plan) -> String {
         "#\n# Rendered by dlrun {}; `dlrun plan` explains every choice.\n",
         env!("CARGO_PKG_VERSION")
     );
+    script.push_str(identity);
     script.push_str("\n# The plan, for the record. dlrun takes it out of the command's environment.\n");
     let _ = writeln!(script, "export DLRUN_PLAN={}", quoted(&plan.to_json()));
     let _ = writeln!(script, "export DLRUN_STATE_DIR={}", quoted(&plan.state_dir));
@@ -51,6 +67,9 @@ pub fn render(plan: &Plan) -> String {
         script.push_str(pbs::ATTEMPT);
     } else {
         script.push_str(identity::IDENTITY);
+        if plan.inherit.is_some() {
+            script.push_str(identity::STEPS_INHERIT);
+        }
         script.push_str(identity::MINT);
     }
     script.push_str(identity::MARKS);

@@ -10,6 +10,7 @@ use crate::plan::{Plan, PlannedDependency, PlannedResources};
 pub fn shape(plan: &Plan) -> Shape {
     Shape {
         nodes: plan.resources.nodes,
+        tasks: plan.resources.tasks,
         tasks_per_node: plan.resources.tasks_per_node,
         cpus_per_task: plan.resources.cpus_per_task,
     }
@@ -25,26 +26,26 @@ pub fn directives(plan: &Plan) -> Vec<String> {
     options.push("--open-mode=append".to_owned());
     // Of several `--export` the last counts, so there is one.
     let inherit = export::for_script(plan);
-    let own = |option: &&String| inherit.is_none() || !export::is_export(option);
+    let own = |option: &&String| (inherit.is_none() || !export::is_export(option)) && !is_gres(option);
     options.extend(plan.directives.iter().filter(own).cloned());
     options.extend(inherit.map(|list| format!("--export={list}")));
     options
 }
 
-/// The options that say what the job needs. They go on the command line as well, because `SBATCH_*` variables of the
+/// The options that say what the job needs, and nothing that was not asked for: `--nodes` or `--ntasks-per-node`, be they 1, set
+/// variables such as `SLURM_NTASKS`, by which programs take themselves for started by `srun`. They go on the command line as well, because `SBATCH_*` variables of the
 /// user's environment beat `#SBATCH` lines, but not the command line.
 pub(super) fn requested(plan: &Plan) -> Vec<String> {
     let resources = &plan.resources;
-    let mut options = vec![
-        format!("--job-name={}", plan.name),
-        format!("--nodes={}", resources.nodes),
-        format!("--ntasks-per-node={}", resources.tasks_per_node),
-    ];
+    let mut options = vec![format!("--job-name={}", plan.name)];
     let mut option = |name: &str, value: Option<String>| {
         options.extend(value.map(|value| format!("--{name}={value}")));
     };
+    option("nodes", resources.nodes_asked.then(|| resources.nodes.to_string()));
+    option("ntasks", resources.tasks.map(|tasks| tasks.to_string()));
+    option("ntasks-per-node", resources.tasks_per_node_asked.then(|| resources.tasks_per_node.to_string()));
     option("cpus-per-task", resources.cpus_per_task.map(|cpus| cpus.to_string()));
-    option("gpus-per-node", resources.gpus_per_node.clone());
+    option("gres", gres(plan));
     option("mem", resources.memory.map(|memory| format!("{}M", memory.mebibytes_up())));
     option("time", resources.walltime.map(|walltime| walltime.to_slurm()));
     option("partition", resources.queue.clone());
@@ -65,6 +66,21 @@ pub(super) fn requested(plan: &Plan) -> Vec<String> {
         options.push("--exclusive".to_owned());
     }
     options
+}
+
+/// Says whether an option handed through asks for generic resources: it is part of [`requested`].
+pub(super) fn is_gres(option: &str) -> bool {
+    option.strip_prefix("--gres").is_some_and(|rest| rest.starts_with(['=', ' ']))
+}
+
+/// GPUs of a node, and the generic resources that are handed through: of several `--gres` Slurm keeps one. `--gpus-per-node` would set
+/// `SLURM_GPUS_PER_NODE`, by which each `srun` inside the job takes all GPUs of its nodes for itself.
+fn gres(plan: &Plan) -> Option<String> {
+    let own = plan.arguments.iter().rev().chain(plan.directives.iter().rev()).find(|option| is_gres(option));
+    let gpus = plan.resources.gpus_per_node.as_ref().map(|gpus| format!("gpu:{gpus}"));
+    let own = own.map(|option| option["--gres=".len()..].trim().to_owned());
+    let all: Vec<String> = gpus.into_iter().chain(own).collect();
+    (!all.is_empty()).then(|| all.join(","))
 }
 
 /// All conditions must hold: `,` joins them, `:` several jobs of one kind.

@@ -1,8 +1,8 @@
-//! `--export`: which variables of the submitting shell reach the job, together with what dlrun tells the job.
+//! `--export`: which variables of the submitting shell reach the job.
 //!
-//! From three places: `run.inherit`, the user's own `--export=`, `SBATCH_EXPORT`. Slurm keeps only the last `--export` of
-//! several, so there is one. `NONE` and `NIL` stand alone in Slurm; a list of names hands over those and nothing else, and
-//! `slurmd` adds the login environment of the node as it does with `NONE` (measured with 22.05).
+//! From two places: `run.inherit` and the user's own `--export=`. Slurm keeps only the last `--export` of several, so there is
+//! one. `NONE` and `NIL` stand alone in Slurm; a list of names hands over those and nothing else, and with a list or `NONE`
+//! `slurmd` starts the user's login shell on the node for its environment (measured with 22.05).
 
 use crate::job::Inherit;
 use crate::plan::Plan;
@@ -25,16 +25,13 @@ pub(super) fn for_script(plan: &Plan) -> Option<String> {
     })
 }
 
-/// The whole option's value for the command line, with `told` added (`DLRUN_RUN_ID=..`).
-pub(super) fn for_command_line(plan: &Plan, site: Option<&str>, told: &[String]) -> String {
+/// The same for the command line, where `SBATCH_EXPORT` does not beat it. `None`: nobody asked for anything, and `sbatch` goes by
+/// its own default or by `SBATCH_EXPORT`. A list of names makes `slurmd` start the user's login shell on the node, so nothing of
+/// ours goes this way.
+pub(super) fn for_command_line(plan: &Plan) -> Option<String> {
     let own = last_of(&plan.arguments).or_else(|| last_of(&plan.directives));
-    let list = match (&plan.inherit, own) {
-        (None, None) => merged(None, site.filter(|site| !site.is_empty())),
-        (inherit, own) => merged(inherit.as_ref(), own),
-    };
-    let list = list.unwrap_or_else(|| "ALL".to_owned());
-    let parts = std::iter::once(&list).filter(|list| !list.is_empty()).chain(told);
-    parts.map(String::as_str).collect::<Vec<_>>().join(",")
+    let list = merged(plan.inherit.as_ref(), own)?;
+    Some(if list.is_empty() { "NONE".to_owned() } else { list })
 }
 
 fn last_of(options: &[String]) -> Option<&str> {

@@ -1,6 +1,7 @@
-//! `DLRUN_RUN_ID=.. sbatch --parsable --chdir=WORKDIR --export=ALL,DLRUN_RUN_ID=.. OPTIONS SCRIPT`
+//! `sbatch --parsable --chdir=WORKDIR OPTIONS < SCRIPT`
 //!
-//! Answer: `4711`, or `4711;cluster` on a federation.
+//! Answer: `4711`, or `4711;cluster` on a federation. The script names its run in a line of its own and comes through standard
+//! input: neither command lines nor `scontrol show job` show the id.
 
 use std::path::PathBuf;
 
@@ -10,29 +11,20 @@ use crate::command::{CommandError, Output, Tool};
 use crate::job::JobId;
 use crate::plan::Plan;
 use crate::record::ArrayPart;
-use crate::scheduler::{SchedulerError, Submission, Submitted};
+use crate::scheduler::{SchedulerError, Submission, Submitted, script};
 
-/// Variables of the user's environment that `sbatch` would obey and dlrun does without: the run id joins the first, the
-/// output's place is known beforehand, arrays are the job file's, and an `sbatch` that waits gives no answer in time.
-pub const OWN_VARIABLES: [&str; 6] =
-    ["SBATCH_EXPORT", "SBATCH_OUTPUT", "SBATCH_ERROR", "SBATCH_OPEN_MODE", "SBATCH_ARRAY_INX", "SBATCH_WAIT"];
+/// Variables of the user's environment that `sbatch` would obey and dlrun does without: the output's place is known
+/// beforehand, arrays are the job file's, and an `sbatch` that waits gives no answer in time.
+pub const OWN_VARIABLES: [&str; 5] =
+    ["SBATCH_OUTPUT", "SBATCH_ERROR", "SBATCH_OPEN_MODE", "SBATCH_ARRAY_INX", "SBATCH_WAIT"];
 
 /// The arguments after `sbatch`, for a plan or for that of one part of its array.
-fn arguments(
-    submission: &Submission<'_>,
-    plan: &Plan,
-    offset: u32,
-    site_export: Option<&str>,
-) -> Vec<String> {
+fn arguments(plan: &Plan) -> Vec<String> {
     let mut arguments = vec!["--parsable".to_owned(), format!("--chdir={}", plan.workdir)];
     arguments.extend(directives::requested(plan));
-    let mut told = vec![format!("DLRUN_RUN_ID={}", submission.run_id)];
-    if offset > 0 {
-        told.push(format!("DLRUN_ARRAY_OFFSET={offset}"));
-    }
-    arguments.push(format!("--export={}", export::for_command_line(plan, site_export, &told)));
-    arguments.extend(plan.arguments.iter().filter(|argument| !export::is_export(argument)).cloned());
-    arguments.push(submission.script.to_string_lossy().into_owned());
+    arguments.extend(export::for_command_line(plan).map(|list| format!("--export={list}")));
+    let is_read = |argument: &&String| export::is_export(argument) || directives::is_gres(argument);
+    arguments.extend(plan.arguments.iter().filter(|argument| !is_read(argument)).cloned());
     arguments
 }
 
@@ -64,8 +56,8 @@ fn plan_of(plan: &Plan, parts: &[Part], at: usize, former: Option<&JobId>) -> (P
 
 pub(super) fn command_line(submission: &Submission<'_>) -> Vec<String> {
     let parts = parts_of(submission.plan, submission.max_array_index).unwrap_or_default();
-    let (plan, offset) = plan_of(submission.plan, &parts, 0, None);
-    std::iter::once("sbatch".to_owned()).chain(arguments(submission, &plan, offset, None)).collect()
+    let (plan, _) = plan_of(submission.plan, &parts, 0, None);
+    std::iter::once("sbatch".to_owned()).chain(arguments(&plan)).collect()
 }
 
 pub(super) fn submit(slurm: &Slurm, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
@@ -103,9 +95,8 @@ fn hand_over(
     plan: &Plan,
     offset: u32,
 ) -> Result<JobId, SchedulerError> {
-    let site_export = std::env::var("SBATCH_EXPORT").ok();
-    let tool = sbatch(slurm).args(arguments(submission, plan, offset, site_export.as_deref()));
-    match tool.run() {
+    let script = script::of_run(submission.plan, submission.run_id, offset);
+    match sbatch(slurm).args(arguments(plan)).stdin(script.into_bytes()).run() {
         Ok(output) => read_answer(output),
         Err(
             source @ (CommandError::TimedOut { .. }

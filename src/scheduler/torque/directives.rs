@@ -11,7 +11,7 @@ use crate::scheduler::pbs::options::{Flag, clock, mail_letters, names, times_and
 pub fn directives(plan: &Plan) -> Vec<String> {
     let mut flags = vec![Flag::with("-S", "/bin/bash")];
     flags.extend(requested(plan));
-    flags.extend(variables(plan, &[]));
+    flags.extend(variables(plan));
     // The script writes its output itself. What the scheduler says of the job goes beside it, in NAME.oID.
     flags.push(Flag::with("-j", "oe"));
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-/@,=".contains(c);

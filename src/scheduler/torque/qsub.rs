@@ -1,4 +1,4 @@
-//! `qsub -N .. -l .. -v DLRUN_RUN_ID=.. -j oe -o RUN_DIR/scheduler.out SCRIPT`
+//! `qsub -N .. -l .. -j oe -o RUN_DIR/scheduler.out SCRIPT`
 //!
 //! Answer: `14.server`, of an array `14[].server`. The script is always a file: a `qsub` that reads it from a pipe names the
 //! job STDIN.
@@ -16,7 +16,7 @@ use crate::scheduler::{SchedulerError, Submission, Submitted};
 fn arguments(submission: &Submission<'_>) -> Vec<String> {
     let plan = submission.plan;
     let mut flags = directives::requested(plan);
-    flags.extend(variables(plan, &[format!("DLRUN_RUN_ID={}", submission.run_id)]));
+    flags.extend(variables(plan));
     flags.push(Flag::with("-j", "oe"));
     flags.push(Flag::with("-o", spool(submission.run_dir)));
     let mut arguments = words(&flags);

@@ -9,6 +9,7 @@ mod daemon;
 mod fit;
 mod model;
 mod options;
+mod plain;
 mod site;
 mod waiting;
 
