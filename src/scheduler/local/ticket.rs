@@ -10,6 +10,7 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
 use super::process::Identity;
+use super::share::Asked;
 use super::{End, file_error};
 use crate::job::{JobId, JobState, RunId};
 use crate::record::ExitStatus;
@@ -40,6 +41,12 @@ pub(super) struct Ticket {
     pub(super) format: u32,
     pub(super) run_id: RunId,
     pub(super) job_id: JobId,
+    /// The job's name, for the eyes of those who wait for it.
+    #[serde(default)]
+    pub(super) name: String,
+    /// What it takes of the machine. dlrun 0.1 did not write it: then the whole machine.
+    #[serde(default)]
+    pub(super) asked: Asked,
     pub(super) host: String,
     pub(super) script: PathBuf,
     pub(super) workdir: PathBuf,
@@ -58,6 +65,9 @@ pub(super) struct Ticket {
     pub(super) end: Option<End>,
     /// Why the runner could not do its work.
     pub(super) note: Option<String>,
+    /// What went wrong without harm to the job.
+    #[serde(default)]
+    pub(super) warning: Option<String>,
 }
 
 impl Ticket {
