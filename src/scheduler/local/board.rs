@@ -3,9 +3,10 @@
 //! Nothing is locked. An entry counts where its directory and its file belong to the user in the directory's name and that
 //! user has the process that it names: nobody can make one for another user, or for a job that does not run.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -41,7 +42,7 @@ pub(super) struct Seen {
     /// The kernel's time of the file's last change, in seconds and nanoseconds: for one that waits, its arrival.
     pub(super) changed: (i64, i64),
     /// Its directory.
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
 }
 
 impl Seen {
@@ -162,7 +163,10 @@ impl Board {
         self.shared_dir().map(|dir| (dir, None)).or_else(|error| {
             let dir = OwnDir::open(PrivateDir::create(&self.fallback).map_err(io::Error::other)?)?;
             let shared = self.shared.display();
-            Ok((dir, Some(format!("other users' jobs do not see this one: no directory in `{shared}`: {error}"))))
+            Ok((
+                dir,
+                Some(format!("other users' jobs do not see this one: no directory in `{shared}`: {error}")),
+            ))
         })
     }
 
@@ -177,9 +181,9 @@ impl Board {
             return Err(io::Error::other(taken));
         }
         let own = self.named().filter(|(user, path)| *user == self.user && *path != plain);
-        let other = own.map(|(_, path)| path).find(|path| {
-            open_dir(path).is_some_and(|dir| owner_of(&dir) == Some(self.user))
-        });
+        let other = own
+            .map(|(_, path)| path)
+            .find(|path| open_dir(path).is_some_and(|dir| owner_of(&dir) == Some(self.user)));
         let other = other.map_or_else(
             || {
                 let random = getrandom::u64().map_err(io::Error::other)?;
@@ -212,23 +216,26 @@ impl Reading {
     fn is_alive(&mut self, kind: Kind, runner: Identity, user: u32) -> bool {
         let is_runner = runner.is_alive() && owner(runner.pid) == Some(user);
         is_runner
-            || (kind == Kind::Run
-                && self.sessions.get_or_insert_with(Sessions::now).outlive(runner, user))
+            || (kind == Kind::Run && self.sessions.get_or_insert_with(Sessions::now).outlive(runner, user))
     }
 }
 
-/// Opens a directory by its last name, without following a link and without touching what is mounted on it, which may be a
-/// file system that never answers.
 fn open_dir(path: &Path) -> Option<Dir> {
-    let parent = open(path.parent()?, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty()).ok()?;
-    let name = path.file_name()?;
-    let how = OpenHow::new().flags(OPEN_DIR).resolve(ResolveFlag::RESOLVE_NO_XDEV);
-    let fd = match openat2(&parent, name, how) {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let parent = open(path.parent()?, flags, Mode::empty()).ok()?;
+    Dir::from_fd(open_in(parent, path.file_name()?, OPEN_DIR)?).ok()
+}
+
+/// Opens what has `name` in `dir`, without following a link and without touching what is mounted there, which may be a file
+/// system that never answers.
+fn open_in(dir: impl AsFd, name: &OsStr, flags: OFlag) -> Option<OwnedFd> {
+    let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_NO_XDEV);
+    let opened = match openat2(&dir, name, how) {
         // Linux before 5.6, or a filter of system calls.
-        Err(Errno::ENOSYS | Errno::EPERM) => openat(&parent, name, OPEN_DIR, Mode::empty()),
+        Err(Errno::ENOSYS | Errno::EPERM) => openat(&dir, name, flags, Mode::empty()),
         other => other,
     };
-    Dir::from_fd(fd.ok()?).ok()
+    opened.ok()
 }
 
 /// The owner of a directory that nobody else may write to.
@@ -237,7 +244,7 @@ fn owner_of(dir: &Dir) -> Option<u32> {
 }
 
 fn read_entry(dir: &Dir, name: &str, user: u32) -> Option<(Entry, (i64, i64))> {
-    let file = openat(dir, name, OPEN_FILE, Mode::empty()).ok()?;
+    let file = open_in(dir, OsStr::new(name), OPEN_FILE)?;
     let found = fstat(&file).ok()?;
     let is_file = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG;
     let size = u64::try_from(found.st_size).ok()?;
@@ -248,7 +255,8 @@ fn read_entry(dir: &Dir, name: &str, user: u32) -> Option<(Entry, (i64, i64))> {
     File::from(file).take(Entry::LIMIT).read_to_end(&mut bytes).ok()?;
     let entry = Entry::parse(&bytes)?;
     // The name goes with the content, so that one process has one entry of a kind.
-    let is_its_name = [Kind::Wait, Kind::Run].map(|kind| kind.file_name(entry.runner)).contains(&name.to_owned());
+    let is_its_name =
+        [Kind::Wait, Kind::Run].map(|kind| kind.file_name(entry.runner)).contains(&name.to_owned());
     is_its_name.then(|| (entry, changed(&found)))
 }
 

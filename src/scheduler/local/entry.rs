@@ -68,13 +68,26 @@ impl Entry {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn for_test(
+        here: Here,
+        runner: Identity,
+        queued_at_ms: u64,
+        asked: Asked,
+        job: String,
+        name: String,
+    ) -> Self {
+        Self { format: Self::FORMAT, here, runner, queued_at_ms, asked, job, name }
+    }
+
     pub(super) fn bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("an entry is plain data with text keys")
     }
 
     /// Reads an entry that anybody may have written. What is shown of it is a job id and a name, or nothing.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        let entry: Self = serde_json::from_slice(bytes).ok().filter(|entry: &Self| entry.format == Self::FORMAT)?;
+        let entry: Self =
+            serde_json::from_slice(bytes).ok().filter(|entry: &Self| entry.format == Self::FORMAT)?;
         let number = entry.job.strip_prefix('L')?;
         let is_number = (1..=20).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
         let is_named = entry.name.is_empty() || name_problem(&entry.name).is_none();
@@ -117,7 +130,7 @@ mod tests {
         let here = Here { host: "h".into(), boot: "b".into(), pid_namespace: 1 };
         let runner = Identity { pid: 7, start: 8 };
         let asked = Asked { cpus: Some(2), memory_bytes: Some(1 << 30), gpus: 0 };
-        Entry { format: 1, here, runner, queued_at_ms: 5, asked, job: "L7".into(), name: "train".into() }
+        Entry::for_test(here, runner, 5, asked, "L7".into(), "train".into())
     }
 
     #[test]

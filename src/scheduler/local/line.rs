@@ -30,7 +30,9 @@ pub(super) fn line(look: &Look) -> Vec<&Seen> {
     let mut by_user: BTreeMap<u32, Vec<&Seen>> = BTreeMap::new();
     places.iter().for_each(|seen| by_user.entry(seen.user).or_default().push(seen));
     for jobs in by_user.values_mut() {
-        jobs.sort_by_key(|seen| std::cmp::Reverse((seen.entry.queued_at_ms, seen.changed, seen.entry.runner)));
+        jobs.sort_by_key(|seen| {
+            std::cmp::Reverse((seen.entry.queued_at_ms, seen.changed, seen.entry.runner))
+        });
     }
     let next = |place: &&'_ Seen| by_user.get_mut(&place.user).and_then(Vec::pop);
     places.iter().filter_map(next).collect()
@@ -54,7 +56,11 @@ pub(super) fn verdict<'a>(
     if !earlier.is_empty() {
         return Verdict::Behind(earlier);
     }
-    if held(look, me, machine).and(me.share(machine)).fits(machine) { Verdict::Start } else { Verdict::NoRoom }
+    if held(look, me, machine).and(me.share(machine)).fits(machine) {
+        Verdict::Start
+    } else {
+        Verdict::NoRoom
+    }
 }
 
 /// Of those before `me`, the ones that could start now: each has room, after those before it.
@@ -123,7 +129,8 @@ fn shown(seen: &Seen, me: &Seen) -> String {
     let mut text = seen.entry.job.clone();
     if seen.user != me.user {
         let user = User::from_uid(Uid::from_raw(seen.user)).ok().flatten();
-        text += &user.map_or_else(|| format!(" of user id {}", seen.user), |user| format!(" of {}", user.name));
+        text +=
+            &user.map_or_else(|| format!(" of user id {}", seen.user), |user| format!(" of {}", user.name));
     }
     if !seen.entry.name.is_empty() {
         text += &format!(" ({})", seen.entry.name);
@@ -170,5 +177,110 @@ impl Kind {
             return format!("{} of memory", self.plain(share));
         }
         format!("{}{unit}", self.plain(share))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::{Entry, Here};
+    use super::super::process::Identity;
+    use super::super::share::Asked;
+    use super::*;
+
+    const MACHINE: Machine = Machine { cpus: 8, memory: 64 << 30, gpus: Some(2) };
+    const ALICE: u32 = 4_000_001;
+    const BOB: u32 = 4_000_002;
+
+    /// The job with number `pid`, which arrived at `arrival`.
+    fn seen(user: u32, pid: i32, arrival: i64, asked: Asked) -> Seen {
+        let here = Here::find().expect("the kernel says");
+        let runner = Identity { pid, start: 1 };
+        let queued_at_ms = u64::from(pid.unsigned_abs());
+        let (job, name) = (format!("L{pid}"), if pid == 1 { String::new() } else { "train".to_owned() });
+        let entry = Entry::for_test(here, runner, queued_at_ms, asked, job, name);
+        Seen { user, entry, changed: (arrival, 0), dir: "/".into() }
+    }
+
+    fn cpus(cpus: u32) -> Asked {
+        Asked { cpus: Some(cpus), memory_bytes: Some(1 << 30), gpus: 0 }
+    }
+
+    fn pids(line: &[&Seen]) -> Vec<i32> {
+        line.iter().map(|seen| seen.entry.runner.pid).collect()
+    }
+
+    #[test]
+    fn users_are_served_by_the_kernels_clock_and_jobs_of_one_user_by_submission() {
+        // Bob's runner of job 3 was slow to start; the time in an entry moves no other user.
+        let waiting = vec![
+            seen(ALICE, 9, 10, cpus(1)),
+            seen(BOB, 3, 30, cpus(1)),
+            seen(BOB, 4, 20, cpus(1)),
+            seen(ALICE, 2, 40, cpus(1)),
+        ];
+        let look = Look { waiting, running: Vec::new() };
+        assert_eq!(pids(&line(&look)), [2, 3, 4, 9]);
+    }
+
+    #[test]
+    fn large_job_at_the_head_is_not_overtaken() {
+        let (large, small) = (seen(ALICE, 2, 1, Asked::default()), seen(BOB, 3, 2, cpus(1)));
+        let running = vec![seen(BOB, 4, 0, cpus(1))];
+        let look = Look { waiting: vec![small.clone(), large.clone()], running };
+        assert!(matches!(verdict(&look, &large, MACHINE, |_| false), Verdict::NoRoom));
+        let Verdict::Behind(earlier) = verdict(&look, &small, MACHINE, |_| false) else { panic!("it waits") };
+        assert_eq!(pids(&earlier), [2]);
+        assert_eq!(could_start(&look, &small, MACHINE, |_| false), Vec::<&Seen>::new());
+    }
+
+    #[test]
+    fn job_that_does_not_start_in_spite_of_room_can_be_passed_over() {
+        let (hung, me) = (seen(ALICE, 2, 1, cpus(2)), seen(BOB, 3, 2, cpus(1)));
+        let look = Look { waiting: vec![hung, me.clone()], running: vec![seen(BOB, 4, 0, cpus(6))] };
+        assert_eq!(pids(&could_start(&look, &me, MACHINE, |_| false)), [2]);
+        assert!(matches!(verdict(&look, &me, MACHINE, |_| false), Verdict::Behind(_)));
+        assert!(matches!(verdict(&look, &me, MACHINE, |seen| seen.user == ALICE), Verdict::Start));
+    }
+
+    #[test]
+    fn claims_beyond_the_machine_count_as_the_machine() {
+        let me = seen(ALICE, 2, 1, cpus(1));
+        let boast = seen(BOB, 3, 0, Asked { cpus: Some(u32::MAX), memory_bytes: Some(u64::MAX), gpus: 9 });
+        let look = Look { waiting: vec![me.clone()], running: vec![boast.clone(), boast] };
+        let sum = held(&look, &me, MACHINE);
+        assert_eq!((sum.cpus, sum.gpus), (16, 4));
+        assert!(matches!(verdict(&look, &me, MACHINE, |_| false), Verdict::NoRoom));
+    }
+
+    #[test]
+    fn reason_names_what_is_waited_for_and_who_holds_it() {
+        let me = seen(ALICE, 2, 5, cpus(2));
+        let of = |running: Vec<Seen>, waiting: Vec<Seen>| {
+            let waiting = waiting.into_iter().chain([me.clone()]).collect();
+            reason(&Look { waiting, running }, &me, MACHINE)
+        };
+        let text = |running, waiting| of(running, waiting).unwrap_or_default();
+        assert_eq!(of(Vec::new(), Vec::new()), None);
+        let whole = seen(BOB, 7, 0, Asked::default());
+        assert_eq!(
+            text(vec![whole.clone()], vec![]),
+            "waits for 2 CPUs: L7 of user id 4000002 (train) holds 8 of 8"
+        );
+        assert_eq!(
+            text(vec![seen(ALICE, 1, 0, cpus(3)), seen(ALICE, 3, 0, cpus(4))], vec![]),
+            "waits for 2 CPUs: L3 (train) holds 4 of 8, L1 holds 3 of 8"
+        );
+        assert_eq!(
+            text(vec![whole], vec![seen(BOB, 8, 1, cpus(1)), seen(BOB, 9, 2, cpus(1))]),
+            "waits for 2 CPUs behind L8 of user id 4000002 (train) and 1 more: L7 of user id 4000002 (train) holds 8 of 8"
+        );
+        let memory = Asked { memory_bytes: Some(63 << 30), ..cpus(1) };
+        let full = vec![seen(ALICE, 1, 0, memory), seen(ALICE, 3, 0, cpus(1))];
+        assert_eq!(
+            text(full, vec![]),
+            "waits for 1GiB of memory: L1 holds 63GiB of 64GiB, L3 (train) holds 1GiB of 64GiB"
+        );
+        let many: Vec<Seen> = (3..11).map(|pid| seen(ALICE, pid, 0, cpus(1))).collect();
+        assert!(text(many, vec![]).ends_with("L5 (train) holds 1 of 8, 5 more"));
     }
 }

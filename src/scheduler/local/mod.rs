@@ -127,8 +127,7 @@ impl Scheduler for Local {
     fn queue(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
         // One look at the machine serves all jobs that wait.
         let look = OnceCell::new();
-        let entries =
-            jobs.iter().filter_map(|job| Some((job.run_id.clone(), vec![self.entry(job, &look)?])));
+        let entries = jobs.iter().filter_map(|job| Some((job.run_id.clone(), vec![self.entry(job, &look)?])));
         Ok(entries.collect())
     }
 
@@ -218,11 +217,9 @@ impl Local {
             (phase, _) if !here => {
                 (phase.state(), "elsewhere", Some(format!("it is on {}; ask there", ticket.host)))
             }
-            (Phase::Pending, _) if held || (young && ticket.runner.is_none()) => (
-                JobState::Pending,
-                "waiting",
-                held.then(|| self.waits_for(&ticket, look)),
-            ),
+            (Phase::Pending, _) if held || (young && ticket.runner.is_none()) => {
+                (JobState::Pending, "waiting", held.then(|| self.waits_for(&ticket, look)))
+            }
             (Phase::Running, _) if held || shell_alive => {
                 (JobState::Running, "running", ticket.warning.clone())
             }

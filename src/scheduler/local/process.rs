@@ -87,9 +87,8 @@ fn pids() -> Vec<i32> {
 
 /// Every other live process of `session`, and every child of `parent` (orphans that came back to it).
 pub(super) fn left_over(session: Option<Pid>, parent: Pid) -> Vec<i32> {
-    let belongs = |stat: &Stat| {
-        Some(stat.session) == session.map(Pid::as_raw) || stat.parent == parent.as_raw()
-    };
+    let belongs =
+        |stat: &Stat| Some(stat.session) == session.map(Pid::as_raw) || stat.parent == parent.as_raw();
     let others = pids().into_iter().filter(|pid| *pid != parent.as_raw());
     others.filter(|pid| Stat::of(*pid).is_some_and(|stat| stat.state != 'Z' && belongs(&stat))).collect()
 }

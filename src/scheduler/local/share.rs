@@ -6,10 +6,7 @@ use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Plan, PlannedResources};
-
-/// Variables that name the GPUs a program may see.
-const DEVICES: [&str; 3] = ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"];
+use crate::plan::{GPU_VARIABLES, Plan, PlannedResources};
 
 /// What local jobs share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,9 +22,9 @@ pub(super) struct Machine {
 impl Machine {
     /// This machine, as the kernel describes it.
     pub(super) fn here() -> Self {
-        let allowed = sched_getaffinity(Pid::from_raw(0)).ok().map(|set| {
-            (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count()
-        });
+        let allowed = sched_getaffinity(Pid::from_raw(0))
+            .ok()
+            .map(|set| (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count());
         let gpus = fs::read_dir("/proc/driver/nvidia/gpus").ok().map(Iterator::count);
         Self {
             // Where the CPUs are unknown, each job takes all of them.
@@ -81,7 +78,7 @@ impl Asked {
             return Self::default();
         }
         // A job sees all GPUs, unless it names its own: two that see the same ones would be in each other's way.
-        let names_its_own = plan.env.iter().any(|variable| DEVICES.contains(&variable.name.as_str()));
+        let names_its_own = plan.env.iter().any(|variable| GPU_VARIABLES.contains(&variable.name.as_str()));
         let gpus = resources.gpus_per_node.as_deref().map_or(0, |asked| match asked.rsplit(':').next() {
             Some(count) if names_its_own => count.parse().unwrap_or(u32::MAX),
             _ => u32::MAX,

@@ -139,3 +139,21 @@ impl Ticket {
         matches!(Flock::lock(file, FlockArg::LockSharedNonblock), Err((_, nix::errno::Errno::EWOULDBLOCK)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticket_of_dlrun_0_1_asks_for_the_whole_machine() {
+        let text = r#"{"format":1,"run_id":"0000000000000000","job_id":"L7","host":"h","script":"/s","workdir":"/w",
+            "output":"/o","queue_dir":"/q","lock_dir":"/var/tmp","walltime_seconds":null,"kill_wait_seconds":30,
+            "queued_at_ms":5,"phase":"pending","runner":{"pid":7,"start":8},"shell":null,"started_at_ms":null,
+            "ended_at_ms":null,"exit":null,"end":null,"note":null}"#;
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(Ticket::path(dir.path()), text).expect("ours");
+        let ticket = Ticket::read(dir.path()).expect("it is read");
+        assert_eq!((ticket.asked, ticket.warning), (Asked::default(), None));
+        assert_eq!((ticket.job_id.0.as_str(), ticket.phase), ("L7", Phase::Pending));
+    }
+}

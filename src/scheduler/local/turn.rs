@@ -49,7 +49,8 @@ impl Turn {
         let board = Board::new(&ticket.lock_dir, &ticket.queue_dir);
         let place = board.own_dir().and_then(|(dir, warning)| {
             let entry = board.entry_of(ticket);
-            let entry = entry.ok_or_else(|| std::io::Error::other("the kernel does not name this process"))?;
+            let entry =
+                entry.ok_or_else(|| std::io::Error::other("the kernel does not name this process"))?;
             let dir = Rc::new(dir);
             let published = dir.publish(Kind::Wait, board.user(), &entry)?;
             ticket.warning = warning;
