@@ -73,8 +73,8 @@ impl Turn {
 
     /// The share, if it is this job's turn.
     pub(super) fn claim(&mut self, ticket: &mut Ticket) -> Option<Claim> {
-        let Some((dir, published)) = &self.place else { return Some(Claim(None)) };
-        let (dir, me) = (Rc::clone(dir), published.seen.clone());
+        let Some((_, published)) = &self.place else { return Some(Claim(None)) };
+        let me = published.seen.clone();
         self.pause = SHORTEST_PAUSE;
         if let Some((before, looked)) = &self.before
             && looked.elapsed() < BETWEEN_LOOKS
@@ -94,6 +94,13 @@ impl Turn {
         if !matches!(verdict, Verdict::Start) {
             return None;
         }
+        self.take_share(ticket)
+    }
+
+    /// Puts the claim up and looks again; `None` where all claims together do not fit.
+    fn take_share(&mut self, ticket: &mut Ticket) -> Option<Claim> {
+        let Some((dir, published)) = &self.place else { return Some(Claim(None)) };
+        let me = published.seen.clone();
         let claim = match dir.publish(Kind::Run, me.user, &me.entry) {
             Ok(claim) => claim,
             Err(error) => {
@@ -149,4 +156,58 @@ pub(super) fn reason(look: &Look, runner: Identity, user: u32, machine: Machine)
 /// All entries, for people.
 pub(super) fn look(lock_dir: &Path, queue_dir: &Path) -> Look {
     Board::new(lock_dir, queue_dir).look()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::super::share::Asked;
+    use super::*;
+
+    fn ticket_of(runner: u32, dir: &Path) -> Ticket {
+        let text = serde_json::json!({
+            "format": 1, "run_id": "0000000000000000", "job_id": "L7", "host": "h", "script": "/s", "workdir": "/w",
+            "output": "/o", "queue_dir": dir.join("queue"), "lock_dir": dir, "walltime_seconds": null,
+            "kill_wait_seconds": 30, "queued_at_ms": 5, "phase": "pending", "runner": null, "shell": null,
+            "started_at_ms": null, "ended_at_ms": null, "exit": null, "end": null, "note": null,
+        });
+        let mut ticket: Ticket = serde_json::from_value(text).expect("a ticket");
+        assert_eq!(ticket.asked, Asked::default(), "the whole machine");
+        ticket.runner = Identity::of(runner.cast_signed());
+        ticket
+    }
+
+    #[test]
+    fn of_jobs_that_claim_the_machine_at_once_one_has_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (holders, rounds) = (AtomicU32::new(0), AtomicU32::new(0));
+        let contender = || {
+            // The process that stands for the runner.
+            let mut cat = Command::new("cat");
+            let mut runner = cat.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat");
+            let mut ticket = ticket_of(runner.id(), dir.path());
+            for _ in 0..10 {
+                let mut turn = Turn::take(&mut ticket);
+                assert!(turn.place.is_some(), "{:?}", ticket.warning);
+                // Without waiting for its turn in the line: all claim at the same time.
+                let claim = loop {
+                    if let Some(claim) = turn.take_share(&mut ticket) {
+                        break claim;
+                    }
+                    std::thread::sleep(turn.pause / 20);
+                };
+                assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "another one has the machine");
+                std::thread::sleep(Duration::from_millis(1));
+                holders.fetch_sub(1, Ordering::SeqCst);
+                drop(claim);
+                rounds.fetch_add(1, Ordering::SeqCst);
+            }
+            runner.kill().expect("ours");
+            runner.wait().expect("it ends");
+        };
+        std::thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(contender))));
+        assert_eq!(rounds.load(Ordering::SeqCst), 80);
+    }
 }

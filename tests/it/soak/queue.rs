@@ -49,7 +49,7 @@ fn many_local_runs_of_the_whole_machine_go_one_at_a_time_and_in_order() {
         let ticket: Value = serde_json::from_slice(&ticket).expect("JSON");
         order.push((ticket["queued_at_ms"].as_u64().expect("a time"), begun.to_owned()));
     }
-    assert!(order.is_sorted(), "first come, first served: {order:?}");
+    assert!(order.is_sorted_by_key(|(queued_at_ms, _)| *queued_at_ms), "first come, first served: {order:?}");
     until("all to be over", 60, || {
         let rows = machine.list(runs + 10);
         (rows.len() == runs + 1 && rows.iter().all(|row| row["state"] == "completed")).then_some(())
