@@ -63,7 +63,7 @@ pub(super) fn cell(matrix: &Matrix, number: usize) -> Result<Cell, Vec<Problem>>
     let nobody = || Origin { span: None, varies: false };
     document.set(&[String::new(), "name".to_owned()], Value::from(name.clone()), nobody());
     let exclusive = ["resources", "exclusive"].map(str::to_owned);
-    if matrix.exclusive && !matrix.is_on_one_machine && document.get(&exclusive).is_none() {
+    if matrix.exclusive && document.get(&exclusive).is_none() {
         document.set(&exclusive, Value::from(true), nobody());
     }
     let names = Names::new(&document, &vars, of_axes);
@@ -154,15 +154,13 @@ vars.network = ["a b; $(id) `id` \"'"]
 
     #[test]
     fn exclusive_is_the_matrix_s_word_where_the_job_file_has_none() {
-        let told_on = |is_on_one_machine, bench: &str, resources: &str| {
+        let told = |bench: &str, resources: &str| {
             let text = format!("{bench}\n{resources}\n[run]\ncommand = [\"a\"]\n");
-            let mut matrix = parse(&text, "stem").expect("valid");
-            matrix.is_on_one_machine = is_on_one_machine;
+            let matrix = parse(&text, "stem").expect("valid");
             let cell = matrix.cell(0).expect("valid");
             job::parse(&cell.job_file).expect("a job file").resources.exclusive
         };
-        let told = |bench: &str, resources: &str| told_on(false, bench, resources);
-        assert_eq!(told_on(true, "[bench]", ""), None);
+        assert_eq!(told("[bench]", ""), Some(true));
         assert_eq!(told("[bench]\nexclusive = false", ""), None);
         assert_eq!(told("[bench]", "[resources]\nexclusive = false"), Some(false));
         assert_eq!(told("[bench]", "[resources]\nnodes = 2"), Some(true));

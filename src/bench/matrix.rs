@@ -33,8 +33,6 @@ pub struct Matrix {
     pub seed: u64,
     /// Whether jobs have their nodes for themselves.
     pub exclusive: bool,
-    /// Set by whoever knows that all jobs run on one machine, one at a time: then none asks for whole nodes.
-    pub is_on_one_machine: bool,
     /// Jobs that are queued or run at a time.
     pub max_jobs: u32,
     /// What differs between cells.
@@ -141,7 +139,6 @@ fn read(
         warm_up: u32::try_from(warm_up).ok()?,
         seed,
         exclusive,
-        is_on_one_machine: false,
         max_jobs,
         axes,
         compares,

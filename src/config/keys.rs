@@ -146,7 +146,7 @@ pub const KEYS: [Key; 31] = [
         Some("30"),
         "time from TERM to KILL at the time limit and in cancel",
     ),
-    key("local.lock_dir", Kind::Path, Some("/var/tmp"), "where the one-job-at-a-time lock of this host lies"),
+    key("local.lock_dir", Kind::Path, Some("/var/tmp"), "where local jobs say what they take of this host"),
     key(
         "export.dir",
         Kind::Path,

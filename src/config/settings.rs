@@ -212,7 +212,7 @@ impl Settings {
         Duration::from_secs(self.values.number("local.kill_wait_seconds"))
     }
 
-    /// Where the lock that lets one local job run at a time lies.
+    /// Where local jobs of all users say what they take of this machine.
     #[must_use]
     pub fn local_lock_dir(&self) -> PathBuf {
         self.values.path("local.lock_dir").map_or_else(|| PathBuf::from("/var/tmp"), Path::to_owned)

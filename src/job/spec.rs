@@ -218,7 +218,7 @@ pub enum SchedulerKind {
     /// OpenPBS, and PBS Pro.
     #[serde(rename = "openpbs")]
     OpenPbs,
-    /// This machine, one job at a time.
+    /// This machine; its jobs share it.
     Local,
 }
 

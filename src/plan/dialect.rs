@@ -38,7 +38,7 @@ const NO_QUEUE: &str = "take the line out, or submit to a cluster";
 const LOCAL_LACKS: [Lack; 5] = [
     lack("array", "a local job has no elements", "start the command in a loop, or submit to a cluster"),
     lack("depends", "a local job waits for no other", "`dlrun wait RUN && dlrun submit JOB_FILE` does it"),
-    lack("begin", "a local job begins as soon as this machine is free", "`at` starts programs later"),
+    lack("begin", "a local job begins as soon as this machine has room for it", "`at` starts programs later"),
     lack("mail", "a local job sends no mail", "`dlrun submit --wait` ends with the job"),
     lack("licenses", "a local job takes no licences", NO_QUEUE),
 ];
@@ -418,7 +418,8 @@ mod tests {
             ("openpbs", "mail = { on = [\"fail\"] }", "told by `end` alone"),
             ("openpbs", "mail = { on = [\"requeue\"] }", "OpenPBS sends none when a job waits anew"),
             ("torque", "mail = { on = [\"requeue\"] }", "Torque sends none when a job waits anew"),
-            ("local", "memory_per_cpu = \"1GiB\"", "without effect on a local job: memory_per_cpu"),
+            ("local", "qos = \"long\"", "without effect on a local job: qos"),
+            ("local", "gpus_per_node = 1", "a local job sees all GPUs"),
         ] {
             let plan = resolved(kind, line).1.expect("a plan");
             assert!(

@@ -35,6 +35,7 @@ pub use facts::{
 };
 pub use image::{ImageCandidate, NoImage};
 pub use resolve::{asked_scheduler, resolve, scheduler_of};
+pub use resources::GPU_VARIABLES;
 pub use shown::describe;
 
 use serde::{Deserialize, Serialize};

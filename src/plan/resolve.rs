@@ -210,7 +210,7 @@ impl<'a> Resolver<'a> {
             if let Some(found) = self.facts.schedulers.first() {
                 return (found.kind, format!("found {}", found.command.display()));
             }
-            self.warnings.push("no scheduler found: the job runs on THIS machine, one at a time".to_owned());
+            self.warnings.push("no scheduler found: the job runs on THIS machine".to_owned());
             (SchedulerKind::Local, "no scheduler's commands are found and none is configured".to_owned())
         });
         self.decide("scheduler", kind.as_str(), why);

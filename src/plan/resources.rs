@@ -3,7 +3,10 @@
 use super::resolve::{JOB_FILE, Resolver};
 use super::{PlannedDependency, PlannedResources, TargetFacts};
 use crate::diagnostic::Problem;
-use crate::job::{Asked, DependencyKind, JobState, Located, NodeCount, SchedulerKind};
+use crate::job::{Asked, DependencyKind, EnvVar, JobState, Located, NodeCount, SchedulerKind};
+
+/// Variables that name the GPUs a program may see.
+pub const GPU_VARIABLES: [&str; 3] = ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"];
 
 impl Resolver<'_> {
     pub(super) fn resources(&mut self, nodes: u32, scheduler: SchedulerKind) -> PlannedResources {
@@ -104,12 +107,22 @@ impl Resolver<'_> {
     }
 
     pub(super) fn left_out(&mut self, what: &str, local: bool) {
-        let why = if local {
-            "not asked for; a local job may use all there is"
-        } else {
-            "not asked for; the site's default holds"
+        let why = match (what, local) {
+            ("cpus_per_task", true) if self.asks_tasks() => "not asked for; one for each task is counted",
+            ("cpus_per_task", true) => "not asked for; the job takes all CPUs of this machine",
+            ("memory", true) if self.asks_cpus() => "not asked for; counted as the same share as of the CPUs",
+            (_, true) => "not asked for; a local job may use all there is",
+            (_, false) => "not asked for; the site's default holds",
         };
         self.decide(what, "left out", why);
+    }
+
+    fn asks_tasks(&self) -> bool {
+        self.spec.resources.tasks_per_node.is_some_and(|tasks| tasks > 1)
+    }
+
+    fn asks_cpus(&self) -> bool {
+        self.spec.resources.cpus_per_task.is_some() || self.asks_tasks()
     }
 
     fn auto_or_left_out<T: Copy + std::fmt::Display>(
@@ -153,9 +166,6 @@ impl Resolver<'_> {
     /// Nothing is dropped in silence: options that only a cluster has are named.
     fn name_what_local_lacks(&mut self) {
         let asked = &self.spec.resources;
-        // A container gets the flags of GPUs by it.
-        let image = &self.spec.image;
-        let may_contain = image.path.is_some() || image.uri.is_some() || self.spec.framework.name.is_some();
         let lacks = [
             ("queue", asked.queue.is_some()),
             ("account", asked.account.is_some()),
@@ -164,15 +174,16 @@ impl Resolver<'_> {
             ("constraint", asked.constraint.is_some()),
             ("nodelist", asked.nodelist.is_some()),
             ("exclude", asked.exclude.is_some()),
-            ("gpus_per_node", asked.gpus_per_node.is_some() && (image.none || !may_contain)),
-            ("exclusive", asked.exclusive.is_some()),
-            ("memory_per_cpu", asked.memory_per_cpu.is_some()),
-            ("tasks", asked.tasks.is_some_and(|tasks| tasks > 1)),
-            ("tasks_per_node", asked.tasks_per_node.is_some_and(|tasks| tasks > 1)),
         ];
         let named: Vec<&str> = lacks.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();
         if !named.is_empty() {
             self.warnings.push(format!("without effect on a local job: {}", named.join(", ")));
+        }
+        if asked.gpus_per_node.is_some() {
+            let text = "a local job sees all GPUs, so it waits until no other job has any; name its own in \
+                        `run.env`, as CUDA_VISIBLE_DEVICES, and it shares them";
+            let is_named = |variable: &EnvVar| GPU_VARIABLES.contains(&variable.name.as_str());
+            self.warnings.extend((!self.spec.run.env.iter().any(is_named)).then(|| text.to_owned()));
         }
     }
 }

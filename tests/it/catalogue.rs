@@ -230,15 +230,16 @@ fn an_image_that_is_named_by_a_way_up_is_known() {
 }
 
 #[test]
-fn gpus_of_a_local_job_have_an_effect_in_a_container_only() {
+fn local_job_without_gpus_of_its_own_is_told_that_it_takes_all() {
     let env = TestEnv::new();
-    let warning = "without effect on a local job: gpus_per_node";
+    let warning = "a local job sees all GPUs, so it waits until no other job has any";
     let plan = |more: &str| {
         let file = env.job("true", &format!("[resources]\ngpus_per_node = 1\n{more}"));
         env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(0)
     };
     let _ = plan("").says(warning);
-    let _ = plan("[image]\nuri = \"docker://x\"\n").says("--nv").never_says(warning);
+    let _ = plan("[image]\nuri = \"docker://x\"\n").says("--nv").says(warning);
+    let _ = plan("[run.env]\nCUDA_VISIBLE_DEVICES = \"0\"\n").never_says(warning);
 }
 
 #[test]

@@ -243,7 +243,7 @@ fn a_dry_run_tells_every_job_and_hostile_values_stay_words() {
     let dry = bench(&env, &file).args(["--dry-run", "--json"]).run().code(0).result();
     assert_eq!((&dry["runs"], dry["cells"].as_array().map(Vec::len)), (&json!(15), Some(3)));
     let job_file = |dry: &Value| dry["cells"][0]["job_file"].as_str().expect("text").to_owned();
-    assert!(!job_file(&dry).contains("exclusive"), "this machine has one job at a time anyway");
+    assert!(job_file(&dry).contains("exclusive = true"), "jobs of this machine share it otherwise");
     let _slurm = env.fake_slurm();
     let of_slurm = env.dlrun(["bench", "run", "--scheduler", "slurm", "--dry-run", "--json"]).arg(&file);
     assert!(job_file(&of_slurm.run().code(0).result()).contains("exclusive = true"));

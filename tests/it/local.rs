@@ -1,18 +1,42 @@
-//! This machine as a scheduler: one job at a time, detached, and nothing left behind.
+//! This machine as a scheduler: jobs share it or wait, run detached, and leave nothing behind.
 
 use std::fs;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getsid};
 
-use crate::support::{TestEnv, wait_for, wait_for_some};
+use crate::support::{TestEnv, skip, wait_for, wait_for_some};
 
-/// A job that says `NAME.ready` and waits for `NAME.go`.
+/// A job of the whole machine that says `NAME.ready` and waits for `NAME.go`.
 fn held(env: &TestEnv, name: &str) -> String {
+    asking(env, name, "")
+}
+
+/// One that asks for a part of the machine.
+fn asking(env: &TestEnv, name: &str, resources: &str) -> String {
     let script = format!(
         "echo {name} >> order; echo $$ > {name}.ready; while [ ! -e {name}.go ]; do sleep 0.02; done"
     );
-    env.submit(&env.job_called(name, &script, ""))
+    env.submit(&env.job_called(name, &script, &format!("[resources]\n{resources}\n")))
+}
+
+/// CPUs of this machine that the tests may use.
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn reason_of(env: &TestEnv, run: &str) -> String {
+    env.show(run)["status"]["reason"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Where this user's jobs say what they take.
+fn entries(env: &TestEnv) -> std::path::PathBuf {
+    env.root().join("lock").join(format!("dlrun-local-{}", nix::unistd::geteuid()))
+}
+
+fn names_in(dir: &std::path::Path) -> Vec<String> {
+    let names = fs::read_dir(dir).into_iter().flatten().flatten();
+    names.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 fn release(env: &TestEnv, name: &str) {
@@ -29,17 +53,17 @@ fn kill_runner(env: &TestEnv) {
 }
 
 #[test]
-fn jobs_run_one_at_a_time_in_the_order_of_their_submission() {
+fn jobs_that_ask_for_nothing_run_one_at_a_time_in_the_order_of_their_submission() {
     let env = TestEnv::new();
     let ids = ["a", "b", "c"].map(|name| held(&env, name));
     env.wait_pid("a.ready");
     env.wait_state(&ids[0], "running");
-    for id in &ids[1..] {
-        let status = env.show(id)["status"].clone();
-        assert_eq!(
-            (&status["state"], &status["reason"]),
-            (&"pending".into(), &"waits for its turn on this machine".into())
-        );
+    let holder = format!("L1 (a) holds {0} of {0} CPUs", cpus());
+    let reasons = ["waits for the whole machine: ", "waits for the whole machine behind L2 (b): "];
+    for (id, reason) in ids[1..].iter().zip(reasons) {
+        wait_for("the reason", || reason_of(&env, id) == format!("{reason}{holder}"));
+        assert_eq!(env.state_of(id), "pending");
+        let _ = env.dlrun(["list"]).run().code(0).says(&holder);
     }
     release(&env, "b");
     release(&env, "c");
@@ -203,17 +227,9 @@ fn runner_killed_while_it_waits_frees_its_place() {
     let runner = wait_for_some("the second runner", || {
         env.processes_with("local-run").into_iter().find(|pid| !before.contains(pid))
     });
-    wait_for("its place in the queue", || {
-        let host = fs::read_dir(env.state().join("local"))
-            .expect("there")
-            .next()
-            .expect("one")
-            .expect("entry")
-            .path();
-        fs::read_dir(host)
-            .expect("listed")
-            .flatten()
-            .any(|entry| entry.file_name().to_string_lossy().ends_with(&second))
+    let place = format!("wait-{runner}-");
+    wait_for("its place in the line", || {
+        names_in(&entries(&env)).iter().any(|name| name.starts_with(&place))
     });
     let third = held(&env, "c");
     kill(runner, Signal::SIGKILL).expect("it runs");
@@ -258,14 +274,126 @@ fn output_files_never_overwrite_each_other() {
 }
 
 #[test]
-fn lock_of_the_machine_follows_no_link() {
+fn link_in_the_place_of_the_users_directory_is_not_followed() {
     let env = TestEnv::new();
-    let victim = env.write("victim", "precious");
-    std::os::unix::fs::symlink(&victim, env.root().join("lock/dlrun-local.lock")).expect("ours");
-    let id = env.submit(&env.job("echo > ran", ""));
-    let _ = env.dlrun(["wait", &id]).run().code(0);
-    assert_eq!(fs::read_to_string(victim).expect("kept"), "precious");
-    assert!(env.jobs().join("ran").exists(), "a stranger's link costs nobody a job");
+    let victim = env.root().join("victim");
+    fs::create_dir(&victim).expect("ours");
+    std::os::unix::fs::symlink(&victim, entries(&env)).expect("ours");
+    let (first, second) = (held(&env, "a"), held(&env, "b"));
+    env.wait_pid("a.ready");
+    wait_for("the second to wait", || reason_of(&env, &second).contains("L1 (a) holds"));
+    assert!(names_in(&victim).is_empty());
+    for name in ["a", "b"] {
+        release(&env, name);
+    }
+    let _ = env.dlrun(["wait", &first, &second]).run().code(0);
+}
+
+#[test]
+fn jobs_that_fit_beside_each_other_run_at_once() {
+    if cpus() < 2 {
+        return skip("this machine has one CPU");
+    }
+    let env = TestEnv::new();
+    let ids = ["a", "b"].map(|name| asking(&env, name, "cpus_per_task = 1\nmemory = \"1MiB\""));
+    // Each waits for the other to be there.
+    env.wait_pid("a.ready");
+    env.wait_pid("b.ready");
+    for (id, name) in ids.iter().zip(["a", "b"]) {
+        env.wait_state(id, "running");
+        release(&env, name);
+    }
+    let _ = env.dlrun(["wait"]).args(&ids).run().code(0);
+    assert_eq!(names_in(&entries(&env)), Vec::<String>::new(), "nothing is left behind");
+}
+
+#[test]
+fn small_job_does_not_overtake_a_large_one_that_waits() {
+    if cpus() < 2 {
+        return skip("this machine has one CPU");
+    }
+    let env = TestEnv::new();
+    let small = "cpus_per_task = 1\nmemory = \"1MiB\"";
+    let first = asking(&env, "a", small);
+    env.wait_pid("a.ready");
+    let large = held(&env, "b");
+    let holder = format!("L1 (a) holds 1 of {} CPUs", cpus());
+    wait_for("the large one to wait", || {
+        reason_of(&env, &large) == format!("waits for the whole machine: {holder}")
+    });
+    // There is room for it, and it came later.
+    let last = asking(&env, "c", small);
+    wait_for("the small one to wait", || reason_of(&env, &last).starts_with("waits for 1 CPU behind L2 (b)"));
+    release(&env, "a");
+    env.wait_pid("b.ready");
+    assert!(!env.jobs().join("c.ready").exists());
+    release(&env, "b");
+    release(&env, "c");
+    let _ = env.dlrun(["wait", &first, &large, &last]).run().code(0);
+    assert_eq!(fs::read_to_string(env.jobs().join("order")).expect("written"), "a\nb\nc\n");
+}
+
+#[test]
+fn job_that_asks_for_more_than_the_machine_has_gets_all_of_it() {
+    let env = TestEnv::new();
+    let first = asking(&env, "a", "cpus_per_task = 4096\nmemory = \"1000TiB\"\ngpus_per_node = 1000");
+    env.wait_pid("a.ready");
+    let second = asking(&env, "b", "cpus_per_task = 1\nmemory = \"1MiB\"");
+    let reason = format!("waits for 1 CPU: L1 (a) holds {0} of {0}", cpus());
+    wait_for("the reason", || reason_of(&env, &second) == reason);
+    release(&env, "a");
+    release(&env, "b");
+    let _ = env.dlrun(["wait", &first, &second]).run().code(0);
+}
+
+#[test]
+fn jobs_of_gpus_that_are_not_their_own_run_one_after_the_other() {
+    if cpus() < 2 {
+        return skip("this machine has one CPU");
+    }
+    let env = TestEnv::new();
+    let resources = "cpus_per_task = 1\nmemory = \"1MiB\"\ngpus_per_node = 1";
+    let first = asking(&env, "a", resources);
+    env.wait_pid("a.ready");
+    let second = asking(&env, "b", resources);
+    wait_for("the second to wait", || {
+        let reason = reason_of(&env, &second);
+        reason.starts_with("waits for ") && reason.contains("GPU") && reason.contains("L1 (a) holds")
+    });
+    release(&env, "a");
+    release(&env, "b");
+    let _ = env.dlrun(["wait", &first, &second]).run().code(0);
+}
+
+#[test]
+fn job_runs_though_nothing_can_be_written_for_it() {
+    let mut env = TestEnv::new();
+    env.set("DLRUN_LOCAL__LOCK_DIR", "/proc/nowhere");
+    let first = held(&env, "a");
+    env.wait_pid("a.ready");
+    env.wait_state(&first, "running");
+    assert!(reason_of(&env, &first).starts_with("other users' jobs do not see this one"));
+    // The user's own jobs still wait for each other.
+    let second = held(&env, "b");
+    wait_for("the second to wait", || reason_of(&env, &second).contains("L1 (a) holds"));
+    release(&env, "a");
+    env.wait_pid("b.ready");
+    release(&env, "b");
+    let _ = env.dlrun(["wait", &first, &second]).run().code(0);
+    // Nor can the fallback be made: something else has its name.
+    let host = fs::read_dir(env.state().join("local")).expect("there").flatten().next().expect("one").path();
+    fs::remove_dir_all(host.join("entries")).expect("ours");
+    fs::write(host.join("entries"), "").expect("ours");
+    let ids = ["c", "d"].map(|name| held(&env, name));
+    for name in ["c", "d"] {
+        env.wait_pid(&format!("{name}.ready"));
+    }
+    wait_for("the warning", || {
+        reason_of(&env, &ids[0]).starts_with("runs without waiting for its share of the machine: ")
+    });
+    release(&env, "c");
+    release(&env, "d");
+    let _ = env.dlrun(["wait"]).args(&ids).run().code(0);
 }
 
 #[test]

@@ -55,6 +55,7 @@ mod image;
 mod insight;
 mod layering;
 mod local;
+mod local_users;
 mod model;
 mod model_choice;
 mod model_evaluate;

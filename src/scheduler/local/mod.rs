@@ -1,14 +1,20 @@
-//! This machine as a scheduler: one job at a time, the others wait.
+//! This machine as a scheduler: jobs share its CPUs, memory and GPUs by what they ask for, and wait where there is no room.
 //!
 //! There is no daemon. `submit` leaves a ticket in the run's directory and starts a detached runner (`dlrun local-run`),
 //! which waits for its turn, runs the script and writes down how it ended. A runner shows that it is alive by the lock
-//! it holds on its ticket.
+//! it holds on its ticket. Runners of all users see each other by entries, one small file for each job (`board.rs`).
 
+mod board;
+mod counter;
+mod entry;
+mod line;
 mod process;
 mod runner;
+mod share;
 mod ticket;
 mod turn;
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,6 +31,8 @@ use crate::command::spawn_detached;
 use crate::job::{ArraySpec, JobId, JobState, SchedulerKind};
 use crate::record::{ExitStatus, QueueEntry};
 use crate::site::SiteModel;
+use board::Look;
+use share::{Asked, Machine};
 use ticket::{Phase, Ticket};
 
 pub use runner::run;
@@ -42,7 +50,7 @@ pub struct Local {
 
 impl Local {
     /// `host` is this machine's name, `dlrun` the program to start as runner; waiting jobs are kept under `state_dir`,
-    /// the lock of this machine in `lock_dir`.
+    /// what its jobs hold in `lock_dir`.
     #[must_use]
     pub fn new(host: &str, dlrun: PathBuf, state_dir: &Path, lock_dir: PathBuf) -> Self {
         let queue_dir = state_dir.join("local").join(host);
@@ -79,13 +87,15 @@ impl Scheduler for Local {
 
     fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
         let plan = submission.plan;
-        let counter = turn::Counter::lock(&self.queue_dir)?;
+        let counter = counter::Counter::lock(&self.queue_dir)?;
         let (number, output) = create_output(plan, counter.next())?;
         counter.used(number)?;
         let ticket = Ticket {
             format: Ticket::FORMAT,
             run_id: submission.run_id.clone(),
             job_id: JobId(format!("L{number}")),
+            name: plan.name.clone(),
+            asked: Asked::of(plan, Machine::here()),
             host: self.host.clone(),
             script: submission.script.to_owned(),
             workdir: PathBuf::from(&plan.workdir),
@@ -103,6 +113,7 @@ impl Scheduler for Local {
             exit: None,
             end: None,
             note: None,
+            warning: None,
         };
         ticket.write(submission.run_dir)?;
         let argv: Vec<OsString> =
@@ -114,7 +125,9 @@ impl Scheduler for Local {
     }
 
     fn queue(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-        let entries = jobs.iter().filter_map(|job| Some((job.run_id.clone(), vec![self.entry(job)?])));
+        // One look at the machine serves all jobs that wait.
+        let look = OnceCell::new();
+        let entries = jobs.iter().filter_map(|job| Some((job.run_id.clone(), vec![self.entry(job, &look)?])));
         Ok(entries.collect())
     }
 
@@ -180,7 +193,15 @@ fn stop_group(shell: process::Identity, wait: Duration, run_dir: &Path) -> Resul
 }
 
 impl Local {
-    fn entry(&self, job: &JobRef) -> Option<QueueEntry> {
+    /// What `ticket`'s job waits for.
+    fn waits_for(&self, ticket: &Ticket, look: &OnceCell<Look>) -> String {
+        let look = look.get_or_init(|| turn::look(&self.lock_dir, &self.queue_dir));
+        let user = nix::unistd::geteuid().as_raw();
+        let reason = ticket.runner.and_then(|runner| turn::reason(look, runner, user, Machine::here()));
+        reason.unwrap_or_else(|| "waits for its turn on this machine".to_owned())
+    }
+
+    fn entry(&self, job: &JobRef, look: &OnceCell<Look>) -> Option<QueueEntry> {
         let ticket = Ticket::read(&job.run_dir).ok()?;
         let here = ticket.host == self.host;
         let held = here && Ticket::is_held(&job.run_dir);
@@ -196,12 +217,12 @@ impl Local {
             (phase, _) if !here => {
                 (phase.state(), "elsewhere", Some(format!("it is on {}; ask there", ticket.host)))
             }
-            (Phase::Pending, _) if held || (young && ticket.runner.is_none()) => (
-                JobState::Pending,
-                "waiting",
-                Some("waits for its turn on this machine".to_owned()).filter(|_| held),
-            ),
-            (Phase::Running, _) if held || shell_alive => (JobState::Running, "running", None),
+            (Phase::Pending, _) if held || (young && ticket.runner.is_none()) => {
+                (JobState::Pending, "waiting", held.then(|| self.waits_for(&ticket, look)))
+            }
+            (Phase::Running, _) if held || shell_alive => {
+                (JobState::Running, "running", ticket.warning.clone())
+            }
             _ => (JobState::Unknown, "gone", Some("its runner was killed".to_owned())),
         };
         Some(QueueEntry {

@@ -1,12 +1,13 @@
 //! Processes by pid and start time: a pid alone is reused.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 /// One process for the whole of its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Identity {
     pub(super) pid: i32,
     /// Start time in clock ticks since boot (`proc_pid_stat(5)`, field 22).
@@ -16,8 +17,8 @@ pub(super) struct Identity {
 impl Identity {
     /// The process that has `pid` now.
     pub(super) fn of(pid: i32) -> Option<Self> {
-        let (start, state, _) = stat(pid)?;
-        (state != 'Z').then_some(Self { pid, start })
+        let stat = Stat::of(pid)?;
+        (stat.state != 'Z').then_some(Self { pid, start: stat.start })
     }
 
     /// True while it runs; a zombie does not.
@@ -26,27 +27,113 @@ impl Identity {
     }
 }
 
-/// Start time, state and session of a process. The command's name may hold `) `: fields are counted from the last one.
-fn stat(pid: i32) -> Option<(u64, char, i32)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = text.rsplit_once(") ")?;
-    let fields: Vec<&str> = rest.split(' ').collect();
-    Some((fields.get(19)?.parse().ok()?, fields.first()?.chars().next()?, fields.get(3)?.parse().ok()?))
+/// The real user of a process (`Uid` of `/proc/PID/status`), which no other user can take on.
+pub(super) fn owner(pid: i32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The sessions of this machine, with the processes that live in each.
+#[derive(Debug, Default)]
+pub(super) struct Sessions(BTreeMap<i32, Vec<i32>>);
+
+impl Sessions {
+    pub(super) fn now() -> Self {
+        let mut sessions = Self::default();
+        for (pid, stat) in pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?))) {
+            if stat.state != 'Z' {
+                sessions.0.entry(stat.session).or_default().push(pid);
+            }
+        }
+        sessions
+    }
+
+    /// Says whether `user` has a process in the session that `leader` led. The kernel gives a pid to nobody else while a
+    /// session is named by it, so a later process of that pid means that the session is over.
+    pub(super) fn outlive(&self, leader: Identity, user: u32) -> bool {
+        let successor = Identity::of(leader.pid).filter(|now| *now != leader);
+        let members = self.0.get(&leader.pid).filter(|_| successor.is_none());
+        members.into_iter().flatten().any(|pid| owner(*pid) == Some(user))
+    }
+}
+
+struct Stat {
+    start: u64,
+    state: char,
+    parent: i32,
+    session: i32,
+}
+
+impl Stat {
+    /// The command's name may hold `) `: fields are counted from the last one.
+    fn of(pid: i32) -> Option<Self> {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, rest) = text.rsplit_once(") ")?;
+        let fields: Vec<&str> = rest.split(' ').collect();
+        Some(Self {
+            start: fields.get(19)?.parse().ok()?,
+            state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
+        })
+    }
+}
+
+fn pids() -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Every other live process of `session`, and every child of `parent` (orphans that came back to it).
 pub(super) fn left_over(session: Option<Pid>, parent: Pid) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| *pid != parent.as_raw() && belongs(*pid, session, parent)).collect()
+    let belongs =
+        |stat: &Stat| Some(stat.session) == session.map(Pid::as_raw) || stat.parent == parent.as_raw();
+    let others = pids().into_iter().filter(|pid| *pid != parent.as_raw());
+    others.filter(|pid| Stat::of(*pid).is_some_and(|stat| stat.state != 'Z' && belongs(&stat))).collect()
 }
 
-fn belongs(pid: i32, session: Option<Pid>, parent: Pid) -> bool {
-    let Some((_, state, its_session)) = stat(pid) else { return false };
-    let is_child = || {
-        let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let ppid = text.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<i32>().ok());
-        ppid == Some(parent.as_raw())
-    };
-    state != 'Z' && (Some(its_session) == session.map(Pid::as_raw) || is_child())
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio, id};
+
+    use super::*;
+
+    fn own() -> Identity {
+        Identity::of(id().cast_signed()).expect("it runs")
+    }
+
+    #[test]
+    fn own_process_is_alive_and_belongs_to_this_user() {
+        let own = own();
+        assert!(own.is_alive());
+        assert!(!Identity { start: own.start + 1, ..own }.is_alive());
+        assert_eq!(owner(own.pid), Some(nix::unistd::getuid().as_raw()));
+    }
+
+    #[test]
+    fn session_outlives_its_leader_while_a_process_of_the_user_is_in_it() {
+        // The shell leads a session, starts a process in it and ends.
+        let script = "echo $$; sleep 60 >/dev/null & echo $!";
+        let mut command = Command::new("setsid");
+        command.args(["--wait", "sh", "-c", script]).stdin(Stdio::null()).stderr(Stdio::null());
+        let said = command.output().expect("setsid and sh");
+        let text = String::from_utf8(said.stdout).expect("text");
+        let pids: Vec<i32> = text.lines().map(|line| line.parse().expect("a pid")).collect();
+        let leader = Identity { pid: pids[0], start: 1 };
+        let user = nix::unistd::getuid().as_raw();
+        assert!(Sessions::now().outlive(leader, user));
+        assert!(!Sessions::now().outlive(leader, user + 1), "another user has no process there");
+        nix::sys::signal::kill(Pid::from_raw(pids[1]), nix::sys::signal::Signal::SIGKILL).expect("ours");
+        while Identity::of(pids[1]).is_some() {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert!(!Sessions::now().outlive(leader, user));
+    }
+
+    #[test]
+    fn session_of_a_later_process_with_the_pid_is_another_one() {
+        let leader = Identity { start: own().start + 1, ..own() };
+        assert!(!Sessions::now().outlive(leader, nix::unistd::getuid().as_raw()));
+    }
 }

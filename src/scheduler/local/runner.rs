@@ -5,7 +5,6 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -14,7 +13,7 @@ use nix::unistd::{Pid, getpid, setsid};
 
 use super::process::{Identity, left_over};
 use super::ticket::{Phase, Ticket};
-use super::turn::{Place, lock_machine};
+use super::turn::Turn;
 use super::{End, exit_of, file_error, open_append};
 use crate::clock::now_ms;
 use crate::command::{Destination, TrainingCommand, spawn_training};
@@ -57,29 +56,21 @@ fn wait_and_run(
     signals: &mut Signals,
     session: Option<Pid>,
 ) -> Result<(), SchedulerError> {
-    let place = Place::take(ticket, run_dir)?;
-    // A short first pause: mostly it is our turn at once.
-    let mut pause = Duration::from_millis(10);
-    let machine = loop {
-        if place.is_first()
-            && let Some(lock) = lock_machine(&ticket.lock_dir, &ticket.queue_dir)?
-        {
-            break lock;
+    let mut turn = Turn::take(ticket);
+    let claim = loop {
+        if let Some(claim) = turn.claim(ticket) {
+            break claim;
         }
         // Asked by a file too: whoever cancelled us before we could be signalled left it.
-        let cancelled = signals.wait(pause) == Event::Cancel;
-        pause = Duration::from_millis(100);
-        if cancelled || Ticket::is_cancel_asked(run_dir) {
+        if signals.wait(turn.pause) == Event::Cancel || Ticket::is_cancel_asked(run_dir) {
             ticket.end = Some(End::Cancelled);
             end(ticket);
             return Ok(());
         }
     };
-    drop(place);
-    // The job's processes hold the lock too: it outlives a runner that is killed, as the job does.
-    let _ = fcntl(&*machine, FcntlArg::F_SETFD(FdFlag::empty()));
+    // It stays for as long as the job: where the runner is killed, for as long as the runner's session has processes.
     let ran = run_script(ticket, run_dir, signals, session);
-    drop(machine);
+    drop(claim);
     ran
 }
 

@@ -10,6 +10,7 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
 use super::process::Identity;
+use super::share::Asked;
 use super::{End, file_error};
 use crate::job::{JobId, JobState, RunId};
 use crate::record::ExitStatus;
@@ -40,6 +41,12 @@ pub(super) struct Ticket {
     pub(super) format: u32,
     pub(super) run_id: RunId,
     pub(super) job_id: JobId,
+    /// The job's name, for the eyes of those who wait for it.
+    #[serde(default)]
+    pub(super) name: String,
+    /// What it takes of the machine. dlrun 0.1 did not write it: then the whole machine.
+    #[serde(default)]
+    pub(super) asked: Asked,
     pub(super) host: String,
     pub(super) script: PathBuf,
     pub(super) workdir: PathBuf,
@@ -58,6 +65,9 @@ pub(super) struct Ticket {
     pub(super) end: Option<End>,
     /// Why the runner could not do its work.
     pub(super) note: Option<String>,
+    /// What went wrong without harm to the job.
+    #[serde(default)]
+    pub(super) warning: Option<String>,
 }
 
 impl Ticket {
@@ -127,5 +137,23 @@ impl Ticket {
     pub(super) fn is_held(run_dir: &Path) -> bool {
         let Ok(file) = File::open(Self::lock_path(run_dir)) else { return false };
         matches!(Flock::lock(file, FlockArg::LockSharedNonblock), Err((_, nix::errno::Errno::EWOULDBLOCK)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticket_of_dlrun_0_1_asks_for_the_whole_machine() {
+        let text = r#"{"format":1,"run_id":"0000000000000000","job_id":"L7","host":"h","script":"/s","workdir":"/w",
+            "output":"/o","queue_dir":"/q","lock_dir":"/var/tmp","walltime_seconds":null,"kill_wait_seconds":30,
+            "queued_at_ms":5,"phase":"pending","runner":{"pid":7,"start":8},"shell":null,"started_at_ms":null,
+            "ended_at_ms":null,"exit":null,"end":null,"note":null}"#;
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(Ticket::path(dir.path()), text).expect("ours");
+        let ticket = Ticket::read(dir.path()).expect("it is read");
+        assert_eq!((ticket.asked, ticket.warning), (Asked::default(), None));
+        assert_eq!((ticket.job_id.0.as_str(), ticket.phase), ("L7", Phase::Pending));
     }
 }

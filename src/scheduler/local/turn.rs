@@ -1,166 +1,213 @@
-//! Whose turn it is: first come, first served among the user's jobs, one job at a time on the machine.
+//! A job's way to its share of the machine: it puts up its entry, waits for its turn, claims its share and looks again.
+//!
+//! Two jobs may both find room for one. So a job first puts up its claim and then looks once more; it starts only where all
+//! claims together fit. Of jobs that start, the one that claimed last looked after all others had claimed, so it saw them.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg, OFlag};
-
-use super::file_error;
+use super::board::{Board, Look, OwnDir, Published, Seen};
+use super::entry::Kind;
+use super::line::{Verdict, could_start, held, verdict};
+use super::process::Identity;
+use super::share::Machine;
 use super::ticket::Ticket;
-use crate::scheduler::SchedulerError;
 
-/// The counter of local job ids, locked.
-pub(super) struct Counter {
-    file: Flock<File>,
-    path: PathBuf,
-    last: u64,
+/// A job that could start and does not start for so long is no longer waited for: its runner is stopped or hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks at all entries, while the job directly before this one still waits.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Looking takes a twentieth of the time at most, however many entries others make.
+const REST: u32 = 20;
+
+/// A job that waits.
+pub(super) struct Turn {
+    board: Board,
+    machine: Machine,
+    /// `None` where no entry can be put up.
+    place: Option<(Rc<OwnDir>, Published)>,
+    /// The job directly before this one, and when all entries were looked at.
+    before: Option<(Seen, Instant)>,
+    /// Since when those before this one could have started.
+    room_since: BTreeMap<(u32, Identity), Instant>,
+    /// What is not waited for any more: all jobs of another user, or one of this user.
+    passed: BTreeSet<(u32, Option<Identity>)>,
+    /// For how long to do something else.
+    pub(super) pause: Duration,
 }
 
-impl Counter {
-    /// Locks the counter of this machine, making it where it is missing.
-    pub(super) fn lock(queue_dir: &Path) -> Result<Self, SchedulerError> {
-        let path = queue_dir.join("last");
-        let open =
-            || OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
-        let file = open().or_else(|error| {
-            if error.kind() != io::ErrorKind::NotFound {
-                return Err(error);
-            }
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(queue_dir)?;
-            open()
+/// A share of the machine that a job has; it goes with this. `None`: it could not be put up, and the job runs all the same.
+pub(super) struct Claim(#[expect(dead_code, reason = "its end removes the entry")] Option<Published>);
+
+impl Turn {
+    /// Queues up. What is in the way of that is a warning in the ticket: then the job does not wait.
+    pub(super) fn take(ticket: &mut Ticket) -> Self {
+        let board = Board::new(&ticket.lock_dir, &ticket.queue_dir);
+        let place = board.own_dir().and_then(|(dir, warning)| {
+            let entry = board.entry_of(ticket);
+            let entry =
+                entry.ok_or_else(|| std::io::Error::other("the kernel does not name this process"))?;
+            let dir = Rc::new(dir);
+            let published = dir.publish(Kind::Wait, board.user(), &entry)?;
+            ticket.warning = warning;
+            Ok((dir, published))
         });
-        let locked = file.and_then(|file| {
-            Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| io::Error::from(errno))
+        let place = place.inspect_err(|error| {
+            ticket.warning = Some(format!("runs without waiting for its share of the machine: {error}"));
         });
-        let mut file = locked.map_err(file_error("lock", &path))?;
-        let mut text = String::new();
-        (&mut *file).take(32).read_to_string(&mut text).map_err(file_error("read", &path))?;
-        Ok(Self { file, path, last: text.trim().parse().unwrap_or(0) })
+        Self {
+            board,
+            machine: Machine::here(),
+            place: place.ok(),
+            before: None,
+            room_since: BTreeMap::new(),
+            passed: BTreeSet::new(),
+            // Mostly it is our turn at once.
+            pause: Duration::from_millis(10),
+        }
     }
 
-    /// The first number that was not used yet.
-    pub(super) fn next(&self) -> u64 {
-        self.last + 1
+    /// The share, if it is this job's turn.
+    pub(super) fn claim(&mut self, ticket: &mut Ticket) -> Option<Claim> {
+        let Some((_, published)) = &self.place else { return Some(Claim(None)) };
+        let me = published.seen.clone();
+        self.pause = SHORTEST_PAUSE;
+        if let Some((before, looked)) = &self.before
+            && looked.elapsed() < BETWEEN_LOOKS
+            && Board::still_waits(before)
+        {
+            return None;
+        }
+        let begun = Instant::now();
+        let look = self.look(&me);
+        self.pass_over(&look, &me);
+        let verdict = verdict(&look, &me, self.machine, |seen| self.is_passed(seen));
+        self.before = match &verdict {
+            Verdict::Behind(earlier) => earlier.last().map(|seen| ((*seen).clone(), Instant::now())),
+            _ => None,
+        };
+        self.pause = (begun.elapsed() * REST).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        if !matches!(verdict, Verdict::Start) {
+            return None;
+        }
+        self.take_share(ticket)
     }
 
-    /// Notes that `number` is used now.
-    pub(super) fn used(mut self, number: u64) -> Result<(), SchedulerError> {
-        let written = self.file.set_len(0).and_then(|()| self.file.rewind());
-        let written = written.and_then(|()| writeln!(self.file, "{number}"));
-        written.map_err(file_error("write", &self.path))
-    }
-}
-
-/// A place in the user's queue: a file named by time of submission, removed when the job starts or gives up.
-pub(super) struct Place {
-    path: PathBuf,
-    name: String,
-    queue_dir: PathBuf,
-}
-
-impl Place {
-    /// Queues up. The file holds the run's directory, so that others can see whether its runner lives.
-    pub(super) fn take(ticket: &Ticket, run_dir: &Path) -> Result<Self, SchedulerError> {
-        let name = format!("wait-{:020}-{}", ticket.queued_at_ms, ticket.run_id);
-        let path = ticket.queue_dir.join(&name);
-        // Made whole before it has its name: who reads it half would take us for dead.
-        let part = ticket.queue_dir.join(format!("new-{}", ticket.run_id));
-        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part);
-        let written = file.and_then(|mut file| file.write_all(run_dir.to_string_lossy().as_bytes()));
-        written.and_then(|()| fs::rename(&part, &path)).map_err(file_error("write", &path))?;
-        Ok(Self { path, name, queue_dir: ticket.queue_dir.clone() })
-    }
-
-    /// Says whether no living runner of this user waits longer. Places of dead runners are cleared away.
-    pub(super) fn is_first(&self) -> bool {
-        let Ok(entries) = fs::read_dir(&self.queue_dir) else { return true };
-        for entry in entries.flatten() {
-            let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|name| name.starts_with("wait-")) else { continue };
-            if name >= self.name.as_str() {
-                continue;
+    /// Puts the claim up and looks again; `None` where all claims together do not fit.
+    fn take_share(&mut self, ticket: &mut Ticket) -> Option<Claim> {
+        let Some((dir, published)) = &self.place else { return Some(Claim(None)) };
+        let me = published.seen.clone();
+        let claim = match dir.publish(Kind::Run, me.user, &me.entry) {
+            Ok(claim) => claim,
+            Err(error) => {
+                ticket.warning = Some(format!("other jobs do not see that it takes its share: {error}"));
+                self.place = None;
+                return Some(Claim(None));
             }
-            let run_dir = fs::read_to_string(entry.path()).unwrap_or_default();
-            if Ticket::is_held(Path::new(&run_dir)) {
-                return false;
+        };
+        let others = held(&self.look(&me), &me, self.machine);
+        if !others.and(me.share(self.machine)).fits(self.machine) {
+            // Others that claim at this moment do the same: not all of them should be back at the same time.
+            self.pause = Duration::from_millis(10 + getrandom::u64().unwrap_or(0) % 90);
+            return None;
+        }
+        self.place = None;
+        Some(Claim(Some(claim)))
+    }
+
+    fn look(&self, me: &Seen) -> Look {
+        let mut look = self.board.look();
+        if !look.waiting.iter().any(|seen| seen.is(me)) {
+            // Somebody removed our entry; the place in the line is still ours.
+            look.waiting.push(me.clone());
+        }
+        look
+    }
+
+    fn pass_over(&mut self, look: &Look, me: &Seen) {
+        let now = Instant::now();
+        let could = could_start(look, me, self.machine, |seen| self.is_passed(seen));
+        let key = |seen: &Seen| (seen.user, seen.entry.runner);
+        self.room_since.retain(|known, _| could.iter().any(|seen| key(seen) == *known));
+        for seen in could {
+            let since = self.room_since.entry(key(seen)).or_insert(now);
+            if now.duration_since(*since) >= PATIENCE {
+                // One user's entries cost others this patience once, however many they are.
+                self.passed.insert((seen.user, (seen.user == me.user).then_some(seen.entry.runner)));
             }
-            let _ = fs::remove_file(entry.path());
         }
-        true
+    }
+
+    fn is_passed(&self, seen: &Seen) -> bool {
+        [None, Some(seen.entry.runner)].into_iter().any(|which| self.passed.contains(&(seen.user, which)))
     }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-    }
+/// What the job of `runner` waits for, for people; `None` where that is not known.
+pub(super) fn reason(look: &Look, runner: Identity, user: u32, machine: Machine) -> Option<String> {
+    let me = look.waiting.iter().find(|seen| seen.user == user && seen.entry.runner == runner)?;
+    super::line::reason(look, me, machine)
 }
 
-/// The lock of this machine, shared by all users. `None` while another job has it.
-///
-/// Anybody may put something else in its place in a directory that all may write to. What is no plain file that we may
-/// read is left alone, and the user's jobs wait for each other only.
-pub(super) fn lock_machine(lock_dir: &Path, own_dir: &Path) -> Result<Option<Flock<File>>, SchedulerError> {
-    let shared = lock_dir.join("dlrun-local.lock");
-    let own = own_dir.join("machine.lock");
-    let file = open_lock(&shared).or_else(|error| {
-        tracing::warn!(path = %shared.display(), %error, "the machine's lock cannot be used");
-        open_lock(&own)
-    });
-    match Flock::lock(file.map_err(file_error("open the lock", &own))?, FlockArg::LockExclusiveNonblock) {
-        Ok(lock) => Ok(Some(lock)),
-        Err((_, Errno::EWOULDBLOCK)) => Ok(None),
-        Err((_, errno)) => Err(file_error("lock", &shared)(errno.into())),
-    }
-}
-
-/// Opens a lock file, world-readable and never written, without following links and without waiting (for the other end of
-/// a pipe). First without `O_CREAT`, which `fs.protected_regular` forbids on other users' files in sticky directories.
-fn open_lock(path: &Path) -> io::Result<File> {
-    let flags = (OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).bits();
-    let open = || OpenOptions::new().read(true).custom_flags(flags).open(path);
-    let file = open().or_else(|error| {
-        if error.kind() != io::ErrorKind::NotFound {
-            return Err(error);
-        }
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o644).custom_flags(flags).open(path);
-        if let Ok(made) = made {
-            made.set_permissions(fs::Permissions::from_mode(0o644))?;
-        }
-        open()
-    })?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no plain file")) }
+/// All entries, for people.
+pub(super) fn look(lock_dir: &Path, queue_dir: &Path) -> Look {
+    Board::new(lock_dir, queue_dir).look()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::process::{Command, Stdio};
+    use std::sync::atomic::{AtomicU32, Ordering};
 
-    use nix::sys::stat::Mode;
-    use nix::unistd::mkfifo;
-
+    use super::super::share::Asked;
     use super::*;
 
+    fn ticket_of(runner: u32, dir: &Path) -> Ticket {
+        let text = serde_json::json!({
+            "format": 1, "run_id": "0000000000000000", "job_id": "L7", "host": "h", "script": "/s", "workdir": "/w",
+            "output": "/o", "queue_dir": dir.join("queue"), "lock_dir": dir, "walltime_seconds": null,
+            "kill_wait_seconds": 30, "queued_at_ms": 5, "phase": "pending", "runner": null, "shell": null,
+            "started_at_ms": null, "ended_at_ms": null, "exit": null, "end": null, "note": null,
+        });
+        let mut ticket: Ticket = serde_json::from_value(text).expect("a ticket");
+        assert_eq!(ticket.asked, Asked::default(), "the whole machine");
+        ticket.runner = Identity::of(runner.cast_signed());
+        ticket
+    }
+
     #[test]
-    fn a_strangers_file_in_the_locks_place_stops_no_job() {
-        for plant in [
-            (|path: &Path| mkfifo(path, Mode::S_IRWXU).map_err(io::Error::from))
-                as fn(&Path) -> io::Result<()>,
-            |path| symlink("/etc/passwd", path),
-            |path| fs::create_dir(path),
-        ] {
-            let dir = tempfile::tempdir().expect("a directory");
-            let own = tempfile::tempdir().expect("a directory");
-            plant(&dir.path().join("dlrun-local.lock")).expect("planted");
-            let held = lock_machine(dir.path(), own.path()).expect("usable");
-            assert!(held.is_some());
-            assert!(
-                lock_machine(dir.path(), own.path()).expect("usable").is_none(),
-                "one at a time all the same"
-            );
-        }
+    fn of_jobs_that_claim_the_machine_at_once_one_has_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (holders, rounds) = (AtomicU32::new(0), AtomicU32::new(0));
+        let contender = || {
+            // The process that stands for the runner.
+            let mut cat = Command::new("cat");
+            let mut runner = cat.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat");
+            let mut ticket = ticket_of(runner.id(), dir.path());
+            for _ in 0..10 {
+                let mut turn = Turn::take(&mut ticket);
+                assert!(turn.place.is_some(), "{:?}", ticket.warning);
+                // Without waiting for its turn in the line: all claim at the same time.
+                let claim = loop {
+                    if let Some(claim) = turn.take_share(&mut ticket) {
+                        break claim;
+                    }
+                    std::thread::sleep(turn.pause / 20);
+                };
+                assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "another one has the machine");
+                std::thread::sleep(Duration::from_millis(1));
+                holders.fetch_sub(1, Ordering::SeqCst);
+                drop(claim);
+                rounds.fetch_add(1, Ordering::SeqCst);
+            }
+            runner.kill().expect("ours");
+            runner.wait().expect("it ends");
+        };
+        std::thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(contender))));
+        assert_eq!(rounds.load(Ordering::SeqCst), 80);
     }
 }

@@ -31,6 +31,11 @@ impl Machine {
         self.home.path().join("state")
     }
 
+    /// Where the local jobs of this user say that they wait or run.
+    pub(super) fn entries(&self) -> PathBuf {
+        self.home.path().join(format!("dlrun-local-{}", nix::unistd::geteuid()))
+    }
+
     pub(super) fn dlrun(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dlrun"));
         command.current_dir(self.home.path()).stdin(Stdio::null());

@@ -11,7 +11,7 @@ use crate::slurm_real::cluster::until;
 
 #[test]
 #[ignore = "soak tier: tests/run soak"]
-fn many_local_runs_go_one_at_a_time_and_in_order() {
+fn many_local_runs_of_the_whole_machine_go_one_at_a_time_and_in_order() {
     let machine = Machine::new();
     let runs = count(200);
     // The first holds the machine until all others stand in line.
@@ -30,10 +30,8 @@ fn many_local_runs_go_one_at_a_time_and_in_order() {
     for mut client in clients {
         assert!(client.wait().expect("it ends").success());
     }
-    let queue = machine.state_dir().join("local");
     let waiting = || -> usize {
-        let hosts = fs::read_dir(&queue).expect("the queue").flatten();
-        let names = hosts.flat_map(|host| fs::read_dir(host.path()).into_iter().flatten().flatten());
+        let names = fs::read_dir(machine.entries()).into_iter().flatten().flatten();
         names.filter(|entry| entry.file_name().to_string_lossy().starts_with("wait-")).count()
     };
     until("all to stand in line", 120, || (waiting() == runs).then_some(()));
@@ -51,7 +49,7 @@ fn many_local_runs_go_one_at_a_time_and_in_order() {
         let ticket: Value = serde_json::from_slice(&ticket).expect("JSON");
         order.push((ticket["queued_at_ms"].as_u64().expect("a time"), begun.to_owned()));
     }
-    assert!(order.is_sorted(), "first come, first served: {order:?}");
+    assert!(order.is_sorted_by_key(|(queued_at_ms, _)| *queued_at_ms), "first come, first served: {order:?}");
     until("all to be over", 60, || {
         let rows = machine.list(runs + 10);
         (rows.len() == runs + 1 && rows.iter().all(|row| row["state"] == "completed")).then_some(())

@@ -15,7 +15,7 @@ use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::cli::source::read;
 use crate::cli::table::{rendered, table};
-use crate::job::{JobState, SchedulerKind};
+use crate::job::JobState;
 use crate::plan::Plan;
 use crate::units::display_seconds;
 
@@ -41,7 +41,6 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         problem.hint.into_iter().fold(error, Error::hinted)
     })?;
     let first = load_cell(session, &matrix, &source, cells[0])?;
-    matrix.is_on_one_machine = first.plan.scheduler == SchedulerKind::Local;
     let part = Part { matrix: &matrix, source: &source, cells: &cells, repeats };
     let foreseen = check(session, &part)?;
     if args.dry_run {
