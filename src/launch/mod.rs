@@ -40,9 +40,12 @@ pub struct Shape {
     pub tasks_per_node: u32,
     /// CPUs of each task, where the job file says so.
     pub cpus_per_task: Option<u32>,
+    /// GPUs of each task, where the job file says so. Without their type, which the job has fixed: with one, Slurm 22.05
+    /// binds no GPU at all to the tasks.
+    pub gpus_per_task: Option<u32>,
 }
 
-/// `srun` and its options for one dlrun on every node. It takes the CPUs of all tasks of its node, since it starts one
+/// `srun` and its options for one dlrun on every node. It takes the CPUs and GPUs of all tasks of its node, since it starts one
 /// program that has the node's whole share. Each node's output goes to a file of its own, which the node itself opens.
 #[must_use]
 pub fn srun_each(shape: Shape, output: &str) -> Vec<String> {
@@ -54,6 +57,9 @@ pub fn srun_each(shape: Shape, output: &str) -> Vec<String> {
     ];
     if let Some(cpus) = shape.cpus_per_task {
         argv.push(format!("--cpus-per-task={}", cpus * shape.tasks_per_node));
+    }
+    if let Some(gpus) = shape.gpus_per_task {
+        argv.push(format!("--gpus-per-node={}", gpus * shape.tasks_per_node));
     }
     argv.extend([
         "--kill-on-bad-exit=0".to_owned(),
@@ -75,6 +81,7 @@ pub fn srun_ranks(shape: Shape) -> Vec<String> {
         format!("--ntasks-per-node={}", shape.tasks_per_node),
     ];
     argv.extend(shape.cpus_per_task.map(|cpus| format!("--cpus-per-task={cpus}")));
+    argv.extend(shape.gpus_per_task.map(|gpus| format!("--gpus-per-task={gpus}")));
     // A rank that dies leaves the others waiting for it.
     argv.extend(["--kill-on-bad-exit=1".to_owned(), "--export=ALL".to_owned()]);
     argv
@@ -101,7 +108,7 @@ mod tests {
 
     #[test]
     fn there_are_as_many_ranks_as_tasks() {
-        let shape = Shape { nodes: 2, tasks_per_node: 40, cpus_per_task: Some(2) };
+        let shape = Shape { nodes: 2, tasks_per_node: 40, cpus_per_task: Some(2), gpus_per_task: None };
         let argv = srun_ranks(shape);
         assert!(argv.contains(&"--ntasks=80".to_owned()) && argv.contains(&"--cpus-per-task=2".to_owned()));
         assert_eq!(mpirun_ranks(shape), ["mpirun", "-np", "80"]);
@@ -109,9 +116,11 @@ mod tests {
 
     #[test]
     fn srun_is_told_its_cpus() {
-        let shape = Shape { nodes: 2, tasks_per_node: 4, cpus_per_task: Some(2) };
+        let shape = Shape { nodes: 2, tasks_per_node: 4, cpus_per_task: Some(2), gpus_per_task: Some(1) };
         let argv = srun_each(shape, "x-%j.%n.out");
         assert!(argv.contains(&"--cpus-per-task=8".to_owned()), "{argv:?}");
+        assert!(argv.contains(&"--gpus-per-node=4".to_owned()), "{argv:?}");
+        assert!(srun_ranks(shape).contains(&"--gpus-per-task=1".to_owned()));
         assert!(!srun_each(Shape { cpus_per_task: None, ..shape }, "x").iter().any(|a| a.contains("cpus")));
     }
 }

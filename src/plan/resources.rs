@@ -32,7 +32,8 @@ impl Resolver<'_> {
             nodes,
             tasks_per_node: asked.tasks_per_node.unwrap_or(1),
             cpus_per_task: cpus,
-            gpus_per_node: gpus.request,
+            gpus_per_node: gpus.per_node,
+            gpus_per_task: gpus.per_task,
             memory,
             walltime,
             queue,
@@ -147,6 +148,7 @@ impl Resolver<'_> {
         // A container gets the flags of GPUs by it.
         let image = &self.spec.image;
         let may_contain = image.path.is_some() || image.uri.is_some() || self.spec.framework.name.is_some();
+        let lacks_gpus = image.none || !may_contain;
         let lacks = [
             ("queue", asked.queue.is_some()),
             ("account", asked.account.is_some()),
@@ -155,7 +157,8 @@ impl Resolver<'_> {
             ("constraint", asked.constraint.is_some()),
             ("nodelist", asked.nodelist.is_some()),
             ("exclude", asked.exclude.is_some()),
-            ("gpus_per_node", asked.gpus_per_node.is_some() && (image.none || !may_contain)),
+            ("gpus_per_node", asked.gpus_per_node.is_some() && lacks_gpus),
+            ("gpus_per_task", asked.gpus_per_task.is_some() && lacks_gpus),
             ("exclusive", asked.exclusive.is_some()),
             ("memory_per_cpu", asked.memory_per_cpu.is_some()),
             ("tasks_per_node", asked.tasks_per_node.is_some_and(|tasks| tasks > 1)),

@@ -1,17 +1,19 @@
 //! A plan's resources as options of `sbatch`, once as `#SBATCH` lines and once for the command line.
 
 use super::export;
-use crate::job::{Mail, MailEvent};
+use crate::job::{Mail, MailEvent, kind_and_count};
 use crate::launch::Shape;
 use crate::plan::{Plan, PlannedDependency, PlannedResources};
 
 /// The shape of a plan's job.
 #[must_use]
 pub fn shape(plan: &Plan) -> Shape {
+    let gpus = plan.resources.gpus_per_task.as_deref();
     Shape {
         nodes: plan.resources.nodes,
         tasks_per_node: plan.resources.tasks_per_node,
         cpus_per_task: plan.resources.cpus_per_task,
+        gpus_per_task: gpus.map(|gpus| kind_and_count(gpus).1),
     }
 }
 
@@ -45,6 +47,8 @@ pub(super) fn requested(plan: &Plan) -> Vec<String> {
     };
     option("cpus-per-task", resources.cpus_per_task.map(|cpus| cpus.to_string()));
     option("gpus-per-node", resources.gpus_per_node.clone());
+    // It needs a task count beside it, which `--ntasks-per-node` is.
+    option("gpus-per-task", resources.gpus_per_task.clone());
     option("mem", resources.memory.map(|memory| format!("{}M", memory.mebibytes_up())));
     option("time", resources.walltime.map(|walltime| walltime.to_slurm()));
     option("partition", resources.queue.clone());
