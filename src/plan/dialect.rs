@@ -106,7 +106,8 @@ impl Resolver<'_> {
         let tasks = asked.tasks_per_node.unwrap_or(1);
         let (of_node, of_task) = (kind_and_count(node), kind_and_count(task));
         if (of_task.0, of_task.1.saturating_mul(tasks)) != of_node {
-            let why = format!("{tasks} tasks on a node with {task} GPUs each contradict gpus_per_node = {node}");
+            let why =
+                format!("{tasks} tasks on a node with {task} GPUs each contradict gpus_per_node = {node}");
             self.refuse("gpus_per_task", &why, "keep one of them: the other follows from `tasks_per_node`");
         }
     }
@@ -115,7 +116,9 @@ impl Resolver<'_> {
     /// is in its `SlurmCluster`, what NCCL needs is said in its issue 1066.
     fn slurm(&mut self, launcher: Launcher) {
         let asked = &self.spec.resources;
-        let Some(gpus) = asked.gpus_per_task.as_deref().filter(|_| launcher != Launcher::Each) else { return };
+        let Some(gpus) = asked.gpus_per_task.as_deref().filter(|_| launcher != Launcher::Each) else {
+            return;
+        };
         let ids: Vec<String> = (0..kind_and_count(gpus).1).map(|id| id.to_string()).collect();
         self.notes.push(format!(
             "gpus_per_task: each rank sees its own GPUs only, numbered from 0: PyTorch takes device 0, not LOCAL_RANK; JAX \
@@ -161,7 +164,9 @@ impl Resolver<'_> {
     }
 
     fn pbs_gpus(&mut self, scheduler: SchedulerKind) {
-        if let Some(gpus) = self.spec.resources.gpus_on_node().filter(|_| asks(&self.spec.resources, "gpus_per_task")) {
+        if let Some(gpus) =
+            self.spec.resources.gpus_on_node().filter(|_| asks(&self.spec.resources, "gpus_per_task"))
+        {
             let why = format!("{} gives GPUs to nodes, not to tasks", shown(scheduler));
             let (_, count) = kind_and_count(&gpus);
             let instead = format!(

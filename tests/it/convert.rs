@@ -444,7 +444,10 @@ fn sbatch_options_in_all_spellings() {
         ("-n 2 --gpus-per-task=v100:2", &["gpus_per_task = \"v100:2\"", "tasks_per_node = 2"]),
         ("-G 4 --gpus-per-task=1", &["gpus_per_node = 4", "gpus_per_task = 1", "tasks_per_node = 4"]),
         ("-n 4 --gres=gpu:4 --gpus-per-task=1", &["gpus_per_node = 4", "gpus_per_task = 1"]),
-        ("-n 2 --gres=gpu:4 --gpus-per-task=1", &["gpus_per_node = 4", "directives = [\"--gpus-per-task=1\"]"]),
+        (
+            "-n 2 --gres=gpu:4 --gpus-per-task=1",
+            &["gpus_per_node = 4", "directives = [\"--gpus-per-task=1\"]"],
+        ),
         ("--gpus-per-task=0", &["directives = [\"--gpus-per-task=0\"]"]),
         ("--mem 10G", &["memory = \"10GiB\""]),
         ("--mem=0", &["directives = [\"--mem=0\"]"]),

@@ -1,19 +1,18 @@
 //! A plan's resources as options of `sbatch`, once as `#SBATCH` lines and once for the command line.
 
 use super::export;
-use crate::job::{Mail, MailEvent, kind_and_count};
+use crate::job::{Mail, MailEvent};
 use crate::launch::Shape;
 use crate::plan::{Plan, PlannedDependency, PlannedResources};
 
 /// The shape of a plan's job.
 #[must_use]
-pub fn shape(plan: &Plan) -> Shape {
-    let gpus = plan.resources.gpus_per_task.as_deref();
+pub fn shape(plan: &Plan) -> Shape<'_> {
     Shape {
         nodes: plan.resources.nodes,
         tasks_per_node: plan.resources.tasks_per_node,
         cpus_per_task: plan.resources.cpus_per_task,
-        gpus_per_task: gpus.map(|gpus| kind_and_count(gpus).1),
+        gpus_per_task: plan.resources.gpus_per_task.as_deref(),
     }
 }
 
