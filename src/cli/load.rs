@@ -239,7 +239,7 @@ fn model_goes_by_site(spec: &JobSpec, settings: &Settings) -> bool {
     let asked = &spec.resources;
     let left = asked.walltime == Some(Asked::Auto) || asked.memory == Some(Asked::Auto) || is_range(spec);
     // A type of GPU may come with a constraint, and a constraint tells the nodes.
-    let is_narrow = asked.constraint.is_some() || asked.gpus_per_node.is_some();
+    let is_narrow = asked.constraint.is_some() || asked.gpus_on_node().is_some();
     left || is_narrow || !names_queue(spec, settings)
 }
 

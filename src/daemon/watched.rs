@@ -8,7 +8,8 @@ use super::peer::Peer;
 use crate::clock::now_ms;
 use crate::job::JobId;
 use crate::monitor::{
-    self, Baseline, GpuReport, GpuShare, GpuState, JobCgroup, Sampler, SamplerOptions, TreeRoot, identity,
+    self, Baseline, GpuReport, GpuShare, GpuState, JobCgroup, JobSigns, Sampler, SamplerOptions, TreeRoot,
+    identity,
 };
 use crate::protocol::{Ending, Measured, Process, RunView};
 use crate::record::{
@@ -35,6 +36,8 @@ pub(super) struct Memory {
     pub(super) name: String,
     pub(super) supervisor: Option<Process>,
     pub(super) client: Option<u32>,
+    /// How processes of its job are recognised, where it has no cgroup.
+    pub(super) signs: Option<JobSigns>,
     pub(super) cgroup: Option<JobCgroup>,
     pub(super) baseline: Option<Baseline>,
     pub(super) allocated: Vec<String>,
@@ -103,7 +106,8 @@ impl Watched {
             exclude: memory.client.into_iter().collect(),
         };
         let options = SamplerOptions { process_interval };
-        let mut sampler = Sampler::of_job(root, memory.cgroup.as_ref(), options);
+        let mut sampler =
+            Sampler::of_job(root, memory.cgroup.as_ref(), options).with_signs(memory.signs.clone());
         if let Some(baseline) = &memory.baseline {
             sampler = sampler.with_baseline(baseline.clone());
         }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Sampled;
-use crate::job::{Launcher, SchedulerKind, StorageClass};
+use crate::job::{Launcher, SchedulerKind, StorageClass, gpus_on_node, kind_and_count};
 use crate::record::{NodeRecord, RunRecord, Status};
 
 /// What was asked for, as the plan has it; `None`: the line was left out and the site's default held.
@@ -21,6 +21,9 @@ pub struct Request {
     pub cpus_per_task: Option<u32>,
     /// GPUs on each node: `2` or `v100:2`.
     pub gpus_per_node: Option<String>,
+    /// GPUs of each task: `1` or `v100:1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus_per_task: Option<String>,
     /// Main memory on each node, in bytes.
     pub memory_bytes: Option<u64>,
     /// Main memory for each CPU, in bytes.
@@ -49,8 +52,9 @@ impl Request {
     /// GPUs asked for on each node.
     #[must_use]
     pub fn gpus(&self) -> Option<u32> {
-        let text = self.gpus_per_node.as_deref()?;
-        text.rsplit_once(':').map_or(text, |(_, count)| count).parse().ok()
+        let (of_node, of_task) = (self.gpus_per_node.as_deref(), self.gpus_per_task.as_deref());
+        let gpus = gpus_on_node(of_node, of_task, self.tasks_per_node)?;
+        Some(kind_and_count(&gpus).1).filter(|count| *count > 0)
     }
 
     /// Memory asked for on each node, in bytes, in either way.
@@ -106,6 +110,7 @@ pub(crate) mod tests {
             launcher: Launcher::None,
             cpus_per_task: None,
             gpus_per_node: None,
+            gpus_per_task: None,
             memory_bytes: None,
             memory_per_cpu_bytes: None,
             walltime_seconds: None,

@@ -31,7 +31,8 @@ pub(super) fn read_resources(table: &DeTable<'_>, problems: &mut Vec<Problem>) -
         tasks: fields.count("tasks", MAX_TASKS).map(|count| count.value),
         tasks_per_node: fields.count("tasks_per_node", 4096).map(|count| count.value),
         cpus_per_task: fields.count("cpus_per_task", 65_536).map(|count| count.value),
-        gpus_per_node: read_gpus(&mut fields),
+        gpus_per_node: read_gpus(&mut fields, "gpus_per_node"),
+        gpus_per_task: read_gpus(&mut fields, "gpus_per_task"),
         memory: fields.parsed("memory", auto_or(at_least_a_mebibyte)).map(|asked| asked.value),
         memory_per_cpu: read_memory_per_cpu(&mut fields),
         walltime: fields.parsed("walltime", auto_or(Walltime::parse)).map(|asked| asked.value),
@@ -67,12 +68,13 @@ fn spans(table: &DeTable<'_>) -> BTreeMap<&'static str, Range<usize>> {
 }
 
 /// The keys of `[resources]`.
-pub const RESOURCE_KEYS: [&str; 21] = [
+pub const RESOURCE_KEYS: [&str; 22] = [
     "nodes",
     "tasks",
     "tasks_per_node",
     "cpus_per_task",
     "gpus_per_node",
+    "gpus_per_task",
     "memory",
     "memory_per_cpu",
     "walltime",
@@ -125,11 +127,11 @@ fn at_least_a_mebibyte(text: &str) -> Result<Bytes, String> {
 }
 
 /// `2` as number or text, or `v100:2`.
-fn read_gpus(fields: &mut Fields<'_>) -> Option<String> {
-    if fields.is_number("gpus_per_node") {
-        return fields.count("gpus_per_node", 1024).map(|count| count.value.to_string());
+fn read_gpus(fields: &mut Fields<'_>, key: &'static str) -> Option<String> {
+    if fields.is_number(key) {
+        return fields.count(key, 1024).map(|count| count.value.to_string());
     }
-    let gpus = fields.parsed("gpus_per_node", |text| {
+    let gpus = fields.parsed(key, |text| {
         let (kind, count) = text.rsplit_once(':').unwrap_or(("any", text));
         let good_kind =
             !kind.is_empty() && kind.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));

@@ -200,13 +200,15 @@ fn run() -> Keys {
 }
 
 fn resources() -> Keys {
-    let gpus = json!({
-        "description": "GPUs on each node, with their type where it matters.", "examples": [1, "v100:2"],
-        "anyOf": [
-            { "type": "integer", "minimum": 1, "maximum": 1024 },
-            { "type": "string", "pattern": "^([A-Za-z0-9._-]+:)?0*[1-9][0-9]{0,3}$" },
-        ],
-    });
+    let gpus = |about: &str| {
+        json!({
+            "description": about, "examples": [1, "v100:2"],
+            "anyOf": [
+                { "type": "integer", "minimum": 1, "maximum": 1024 },
+                { "type": "string", "pattern": "^([A-Za-z0-9._-]+:)?0*[1-9][0-9]{0,3}$" },
+            ],
+        })
+    };
     let walltime = or_auto("Limit on the run time.", &["12h", "1h30m", "36:00:00", "1-12:00:00"], WALLTIME);
     let memory = or_auto("Main memory on each node.", &["64GiB"], SIZE);
     let memory_per_cpu = "Main memory for each CPU, in place of `memory`, such as `4GiB`.";
@@ -221,7 +223,8 @@ fn resources() -> Keys {
         ("tasks", number("Tasks in all; the scheduler spreads them over the nodes.", MAX_TASKS.into())),
         ("tasks_per_node", with_default(number("Tasks on each node; MPI ranks.", 4096), 1)),
         ("cpus_per_task", number("CPUs of each task.", 65_536)),
-        ("gpus_per_node", gpus),
+        ("gpus_per_node", gpus("GPUs on each node, with their type where it matters.")),
+        ("gpus_per_task", gpus("GPUs of each task, which sees no others; on Slurm.")),
         ("memory", memory),
         ("memory_per_cpu", pattern(memory_per_cpu, SIZE)),
         ("walltime", walltime),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::array::ArraySpec;
 use super::begin::Begin;
 use super::depend::Dependency;
+use super::gpus::gpus_on_node;
 use super::image::Image;
 use super::mail::Mail;
 use crate::units::{Bytes, Walltime};
@@ -152,6 +153,8 @@ pub struct Resources {
     pub cpus_per_task: Option<u32>,
     /// GPUs on each node, with an optional type: `2`, `v100:2`.
     pub gpus_per_node: Option<String>,
+    /// GPUs of each task, which sees no others: `1` or `v100:1`.
+    pub gpus_per_task: Option<String>,
     /// Main memory on each node.
     pub memory: Option<Asked<Bytes>>,
     /// Main memory for each CPU, in place of `memory`.
@@ -201,6 +204,23 @@ impl Resources {
     pub fn fewest_nodes(&self) -> u32 {
         let of_tasks = self.tasks.zip(self.tasks_per_node).map(|(tasks, each)| tasks.div_ceil(each.max(1)));
         self.nodes.as_ref().map(|nodes| nodes.value.bounds().0).or(of_tasks).unwrap_or(1)
+    }
+
+    /// GPUs on each node, however they were asked for.
+    #[must_use]
+    pub fn gpus_on_node(&self) -> Option<String> {
+        let tasks = self.tasks_on_each(self.fewest_nodes());
+        gpus_on_node(self.gpus_per_node.as_deref(), self.gpus_per_task.as_deref(), tasks)
+    }
+
+    /// The key that says how many GPUs a node must have.
+    #[must_use]
+    pub fn gpu_key(&self) -> &'static str {
+        if self.gpus_per_node.is_none() && self.gpus_per_task.is_some() {
+            "gpus_per_task"
+        } else {
+            "gpus_per_node"
+        }
     }
 }
 

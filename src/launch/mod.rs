@@ -3,7 +3,7 @@
 //! This version knows three launchers: `none` (once, on the first node), `each` (once on every node) and `mpi` (the ranks of
 //! an MPI program, over all nodes).
 
-use crate::job::Launcher;
+use crate::job::{Launcher, gpus_on_node, kind_and_count};
 
 /// The launcher that was chosen, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub fn choose(asked: Option<Launcher>, nodes: u32, idle_nodes: bool) -> Result<C
 
 /// The shape of a job that a step must repeat: `srun` takes neither from the batch job since Slurm 22.05.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct Shape<'a> {
     /// Nodes.
     pub nodes: u32,
     /// Tasks in all, where the job file says so.
@@ -42,9 +42,11 @@ pub struct Shape {
     pub tasks_per_node: u32,
     /// CPUs of each task, where the job file says so.
     pub cpus_per_task: Option<u32>,
+    /// GPUs of each task, where the job file says so: `1` or `v100:1`.
+    pub gpus_per_task: Option<&'a str>,
 }
 
-impl Shape {
+impl Shape<'_> {
     /// Ranks of an MPI program.
     #[must_use]
     pub fn ranks(&self) -> u32 {
@@ -52,10 +54,10 @@ impl Shape {
     }
 }
 
-/// `srun` and its options for one dlrun on every node. It takes the CPUs of all tasks of its node, since it starts one
+/// `srun` and its options for one dlrun on every node. It takes the CPUs and GPUs of all tasks of its node, since it starts one
 /// program that has the node's whole share. Each node's output goes to a file of its own, which the node itself opens.
 #[must_use]
-pub fn srun_each(shape: Shape, output: &str) -> Vec<String> {
+pub fn srun_each(shape: Shape<'_>, output: &str) -> Vec<String> {
     let mut argv = vec![
         "srun".to_owned(),
         format!("--nodes={}", shape.nodes),
@@ -65,6 +67,9 @@ pub fn srun_each(shape: Shape, output: &str) -> Vec<String> {
     if let Some(cpus) = shape.cpus_per_task {
         argv.push(format!("--cpus-per-task={}", cpus * shape.tasks_per_node));
     }
+    // With the type that the job has, since SLURM_GPUS_PER_TASK has it too.
+    let gpus = gpus_on_node(None, shape.gpus_per_task, shape.tasks_per_node);
+    argv.extend(gpus.map(|gpus| format!("--gpus-per-node={gpus}")));
     argv.extend([
         "--kill-on-bad-exit=0".to_owned(),
         // `sbatch --export=NONE` would otherwise leave the tasks without PATH.
@@ -77,7 +82,7 @@ pub fn srun_each(shape: Shape, output: &str) -> Vec<String> {
 
 /// `srun` and its options for the ranks of an MPI program, over all nodes of the job. Its output is the job's own.
 #[must_use]
-pub fn srun_ranks(shape: Shape) -> Vec<String> {
+pub fn srun_ranks(shape: Shape<'_>) -> Vec<String> {
     let mut argv = vec!["srun".to_owned()];
     match shape.tasks {
         Some(tasks) => argv.push(format!("--ntasks={tasks}")),
@@ -88,6 +93,8 @@ pub fn srun_ranks(shape: Shape) -> Vec<String> {
         ]),
     }
     argv.extend(shape.cpus_per_task.map(|cpus| format!("--cpus-per-task={cpus}")));
+    // The number alone: with a type Slurm 22.05 binds no GPU at all to the ranks.
+    argv.extend(shape.gpus_per_task.map(|gpus| format!("--gpus-per-task={}", kind_and_count(gpus).1)));
     // A rank that dies leaves the others waiting for it.
     argv.extend(["--kill-on-bad-exit=1".to_owned(), "--export=ALL".to_owned()]);
     argv
@@ -95,7 +102,7 @@ pub fn srun_ranks(shape: Shape) -> Vec<String> {
 
 /// `mpirun` for the ranks of an MPI program on this machine.
 #[must_use]
-pub fn mpirun_ranks(shape: Shape) -> Vec<String> {
+pub fn mpirun_ranks(shape: Shape<'_>) -> Vec<String> {
     ["mpirun".to_owned(), "-np".to_owned(), shape.ranks().to_string()].into()
 }
 
@@ -114,7 +121,8 @@ mod tests {
 
     #[test]
     fn there_are_as_many_ranks_as_tasks() {
-        let shape = Shape { nodes: 2, tasks: None, tasks_per_node: 40, cpus_per_task: Some(2) };
+        let shape =
+            Shape { nodes: 2, tasks: None, tasks_per_node: 40, cpus_per_task: Some(2), gpus_per_task: None };
         let argv = srun_ranks(shape);
         assert!(argv.contains(&"--ntasks=80".to_owned()) && argv.contains(&"--cpus-per-task=2".to_owned()));
         assert_eq!(mpirun_ranks(shape), ["mpirun", "-np", "80"]);
@@ -126,9 +134,17 @@ mod tests {
 
     #[test]
     fn srun_is_told_its_cpus() {
-        let shape = Shape { nodes: 2, tasks: None, tasks_per_node: 4, cpus_per_task: Some(2) };
+        let shape = Shape {
+            nodes: 2,
+            tasks: None,
+            tasks_per_node: 4,
+            cpus_per_task: Some(2),
+            gpus_per_task: Some("v100:1"),
+        };
         let argv = srun_each(shape, "x-%j.%n.out");
         assert!(argv.contains(&"--cpus-per-task=8".to_owned()), "{argv:?}");
+        assert!(argv.contains(&"--gpus-per-node=v100:4".to_owned()), "{argv:?}");
+        assert!(srun_ranks(shape).contains(&"--gpus-per-task=1".to_owned()));
         assert!(!srun_each(Shape { cpus_per_task: None, ..shape }, "x").iter().any(|a| a.contains("cpus")));
     }
 }

@@ -14,6 +14,7 @@ mod contained;
 mod gpu;
 mod host;
 pub mod identity;
+mod job_signs;
 mod kept;
 mod ledger;
 mod node;
@@ -38,6 +39,7 @@ pub use gpu::{
 };
 pub use host::host_facts;
 pub use identity::start_time_ticks;
+pub use job_signs::JobSigns;
 pub use sampler::{Sampler, SamplerOptions};
 pub use tree::TreeRoot;
 

@@ -11,6 +11,7 @@ use super::baseline::{Baseline, count};
 use super::cgroup::{CgroupReader, CgroupReading, Group, JobCgroup};
 use super::columns::Columns;
 use super::commands::busiest;
+use super::job_signs::JobSigns;
 use super::ledger::Ledger;
 use super::node::Node;
 use super::process::CpuTicks;
@@ -63,7 +64,9 @@ impl Default for SamplerOptions {
 /// first sample, in the one that finds the root ended, and by [`Sampler::sample_all`]. Counters never fall; those of a
 /// cgroup begin with the run ([`Baseline`]). Processes of other users whose files may not be read are left out.
 ///
-/// Known limits: what a process used since the last reading is lost where its parent ignores `SIGCHLD`, or where there
+/// Without a cgroup, processes of the job that descend from none of the run's are known by [`JobSigns`].
+///
+/// Known limits: what such a process used since the last reading is lost when it ends; so is what any other used where its parent ignores `SIGCHLD`, or where there
 /// is no supervisor to inherit orphans; kernels before 4.5 have no `RssShmem`; from Linux 6.2 on the `rss` of a process
 /// with many threads may be off by some pages per CPU; two runs in one cgroup share its totals.
 #[derive(Debug)]
@@ -106,6 +109,9 @@ impl Units {
         pages.saturating_mul(self.page_bytes)
     }
 }
+
+const NO_RANKS: &str = "`srun` ran, and no process that it started was found on this node: CPU, memory and I/O are those of \
+                        srun and of what ran beside it";
 
 const CPU_COLUMNS: [&str; 2] = ["cpu_user_us", "cpu_system_us"];
 const TREE_COLUMNS: [&str; 3] = ["mem_rss_bytes", "processes", "threads"];
@@ -180,6 +186,15 @@ impl Sampler {
         self
     }
 
+    /// Where the run has no cgroup: also watches processes of its job that descend from none of its own.
+    #[must_use]
+    pub fn with_signs(mut self, signs: Option<JobSigns>) -> Self {
+        if let Some(signs) = signs.filter(|_| self.cgroup.is_none()) {
+            self.tree.know_by(signs);
+        }
+        self
+    }
+
     /// Goes on where another sampler of the same run stopped, in the same boot.
     #[must_use]
     pub fn with_baseline(mut self, baseline: Baseline) -> Self {
@@ -216,8 +231,17 @@ impl Sampler {
     #[must_use]
     pub fn missing(&self) -> Vec<Missing> {
         let mut missing = self.columns.missing();
-        let of_cgroup = self.no_cgroup.map(|why| Missing { what: "cgroup".to_owned(), why: why.to_owned() });
-        missing.extend(of_cgroup);
+        let say = |what: &str, why: String| Missing { what: what.to_owned(), why };
+        let how = self.tree.signs().map_or(String::new(), |signs| {
+            format!(
+                "; its processes are those below its command and those with {} in their environment",
+                signs.job()
+            )
+        });
+        missing.extend(self.no_cgroup.map(|why| say("cgroup", format!("{why}{how}"))));
+        if self.tree.lacks_ranks() {
+            missing.push(say("ranks", NO_RANKS.to_owned()));
+        }
         missing
     }
 

@@ -1,7 +1,8 @@
 //! Which processes belong to a run, and what they add up to.
 //!
 //! A member is a descendant of the root, a process of the root's group or session, or an orphan that fell to the
-//! supervisor; once a member, always a member. Identity is pid and start time, so a pid that is used again is another
+//! supervisor; once a member, always a member. Without a cgroup, processes of the same job that started after the root are
+//! members too ([`JobSigns`]). Identity is pid and start time, so a pid that is used again is another
 //! process.
 //!
 //! Parents are read before their children (members lie in order of their start, the supervisor comes first). A child that
@@ -13,6 +14,7 @@ use std::path::Path;
 
 use nix::sys::resource::{Resource, getrlimit};
 
+use super::job_signs::JobSigns;
 use super::kept::Kept;
 use super::process::{CpuTicks, Io, ProcDir, Stat, is_gone, read_stat};
 
@@ -26,6 +28,8 @@ const KEPT_FILES_MAX: u64 = 4096;
 const KEPT_FILES_SHARE: u64 = 4;
 /// The name of the process that Slurm runs beside each step.
 const SLURM_STEP_PROCESS: &[u8] = b"slurmstepd";
+/// The program that has Slurm start ranks, which are no children of it.
+const SLURM_STEP_LAUNCHER: &[u8] = b"srun";
 
 /// Where a run's processes hang.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,6 +159,10 @@ pub(super) struct Tree {
     session_lives: bool,
     /// The list comes from the run's cgroup: all in it are members.
     is_listed: bool,
+    /// How processes of the job are recognised that do not descend from the root.
+    signs: Option<JobSigns>,
+    found_by_signs: bool,
+    had_step_launcher: bool,
 }
 
 /// How many `stat` files may stay open in this process.
@@ -186,7 +194,25 @@ impl Tree {
             group_lives: true,
             session_lives: true,
             is_listed: false,
+            signs: None,
+            found_by_signs: false,
+            had_step_launcher: false,
         }
+    }
+
+    /// Also counts processes that have the signs of the job.
+    pub(super) fn know_by(&mut self, signs: JobSigns) {
+        self.signs = Some(signs);
+    }
+
+    /// How processes of the job are recognised that do not descend from the root.
+    pub(super) fn signs(&self) -> Option<&JobSigns> {
+        self.signs.as_ref()
+    }
+
+    /// True where `srun` ran and none of its ranks were found.
+    pub(super) fn lacks_ranks(&self) -> bool {
+        self.had_step_launcher && !self.found_by_signs && !self.is_listed
     }
 
     /// Reads all members and finds new ones in `/proc`. An error says why nothing is known.
@@ -217,6 +243,8 @@ impl Tree {
         self.admit(&mut newcomers);
         self.remember_strangers(&newcomers);
         self.note_group_and_session();
+        self.had_step_launcher |=
+            self.members.iter().any(|member| member.stat.name.as_bytes() == SLURM_STEP_LAUNCHER);
         self.seen |= self.supervisor.is_some() || !self.members.is_empty();
         if !self.seen {
             let path = self.proc.path().display();
@@ -286,7 +314,10 @@ impl Tree {
         loop {
             let left = newcomers.len();
             newcomers.retain(|stat| {
-                let joins = self.belongs(stat);
+                let descends = self.belongs(stat);
+                let has_signs = !descends && self.has_signs(stat);
+                self.found_by_signs |= has_signs;
+                let joins = descends || has_signs;
                 if joins {
                     self.known.insert(stat.pid, Known { kind: Kind::Member, listed_at: self.tick });
                     self.members.push(Member::new(*stat));
@@ -314,6 +345,17 @@ impl Tree {
             || (self.session_lives && stat.session == self.root.pid)
     }
 
+    /// Processes older than the root are not the run's: batch shell, supervisor, Slurm's own.
+    fn has_signs(&self, stat: &Stat) -> bool {
+        let is_possible = !self.is_listed
+            && !stat.is_kernel_thread
+            && stat.start_time_ticks >= self.root.start_time_ticks
+            && stat.name.as_bytes() != SLURM_STEP_PROCESS
+            && !self.root.exclude.contains(&stat.parent);
+        let signs = self.signs.as_ref().filter(|_| is_possible);
+        signs.is_some_and(|signs| signs.are_of(self.proc.path(), stat.pid))
+    }
+
     fn is_root(&self, stat: &Stat) -> bool {
         stat.pid == self.root.pid && stat.start_time_ticks == self.root.start_time_ticks
     }
@@ -325,6 +367,8 @@ impl Tree {
             let kind = match before {
                 _ if stat.is_kernel_thread => Kind::KernelThread,
                 None => Kind::Unsure,
+                // It becomes a rank by `execve`, after a task prologue of any length.
+                Some(Kind::Unsure) if stat.name.as_bytes() == SLURM_STEP_PROCESS => Kind::Unsure,
                 Some(_) => Kind::Stranger,
             };
             self.known.insert(stat.pid, Known { kind, listed_at: tick });
@@ -524,6 +568,60 @@ mod tests {
         proc.put(Process { pid: 7, parent: 1, group: 100, ..Process::NEW });
         let found = (0..LOOK_AGAIN_TICKS).any(|_| members(&mut tree) == [7, 100]);
         assert!(found);
+    }
+
+    #[test]
+    fn ranks_are_known_by_the_signs_of_the_job_and_counted_once() {
+        let proc = FakeProc::new();
+        let sign = |pid: u32, job: u32| proc.write(pid, "environ", &format!("PBS_JOBID={job}\0"));
+        let elsewhere = |pid: u32, parent: u32, start: u64| {
+            proc.put(Process { pid, parent, group: pid, session: pid, start, user: 5, ..Process::NEW });
+        };
+        proc.put(Process { user: 1, ..ROOT });
+        sign(100, 8);
+        elsewhere(30, 1, 900);
+        elsewhere(200, 60, 1010);
+        elsewhere(201, 200, 1020);
+        elsewhere(202, 60, 1010);
+        elsewhere(203, 50, 1010);
+        for pid in [30, 200, 201, 203] {
+            sign(pid, 8);
+        }
+        sign(202, 80);
+        let mut tree = tree(&proc, None);
+        assert_eq!(members(&mut tree), [100]);
+        let mut tree = Tree::new(proc.path(), tree.root, 0);
+        tree.know_by(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
+        // 30 came before the root, 202 is of another job, 203 is a child of who watches.
+        assert_eq!(members(&mut tree), [100, 200, 201]);
+        assert_eq!(tree.read().expect("a reading").times.user, 11);
+        assert!(tree.has(201) && !tree.lacks_ranks());
+    }
+
+    #[test]
+    fn rank_that_slurm_is_about_to_start_is_found_once_it_runs() {
+        let proc = FakeProc::new();
+        proc.put(ROOT);
+        proc.write(100, "environ", "SLURM_JOB_ID=8\0");
+        let named = |pid: u32, name: &str| {
+            proc.put(Process { pid, parent: 60, group: pid, session: pid, start: 1010, ..Process::NEW });
+            let stat = std::fs::read_to_string(proc.path().join(format!("{pid}/stat"))).expect("read");
+            proc.write(pid, "stat", &stat.replace("(a) R (b)", &format!("({name})")));
+        };
+        let mut tree = tree(&proc, None);
+        tree.know_by(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
+        proc.put(Process { pid: 101, parent: 100, ..Process::NEW });
+        let srun = std::fs::read_to_string(proc.path().join("101/stat")).expect("read");
+        proc.write(101, "stat", &srun.replace("(a) R (b)", "(srun)"));
+        named(200, "slurmstepd");
+        for _ in 0..5 {
+            assert_eq!(members(&mut tree), [100, 101]);
+        }
+        assert!(tree.lacks_ranks());
+        named(200, "python3");
+        proc.write(200, "environ", "SLURM_JOB_ID=8\0");
+        assert_eq!(members(&mut tree), [100, 101, 200]);
+        assert!(!tree.lacks_ranks());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use super::resolve::Resolver;
 use crate::diagnostic::Problem;
-use crate::job::{DependencyKind, Launcher, MailEvent, Resources, SchedulerKind};
+use crate::job::{DependencyKind, Launcher, MailEvent, Resources, SchedulerKind, kind_and_count};
 
 /// A key of `[resources]` that a scheduler has nothing for.
 struct Lack {
@@ -67,7 +67,8 @@ impl Resolver<'_> {
             SchedulerKind::Torque => self.torque(),
             SchedulerKind::OpenPbs => self.openpbs(),
             SchedulerKind::Local => self.local(launcher),
-            SchedulerKind::Slurm | SchedulerKind::Auto => {}
+            SchedulerKind::Slurm => self.slurm(launcher),
+            SchedulerKind::Auto => {}
         }
         if scheduler.is_pbs() {
             self.pbs(scheduler, name);
@@ -93,6 +94,42 @@ impl Resolver<'_> {
                 "memory_per_cpu",
                 "times the CPUs of a node is beyond all bounds",
                 "it is for one CPU",
+            );
+        }
+        self.gpus_of_both();
+    }
+
+    /// GPUs of a node and of a task: Slurm takes both only where they say the same.
+    fn gpus_of_both(&mut self) {
+        let asked = &self.spec.resources;
+        let (Some(node), Some(task)) = (&asked.gpus_per_node, &asked.gpus_per_task) else { return };
+        let tasks = asked.tasks_per_node.unwrap_or(1);
+        let (of_node, of_task) = (kind_and_count(node), kind_and_count(task));
+        if (of_task.0, of_task.1.saturating_mul(tasks)) != of_node {
+            let why =
+                format!("{tasks} tasks on a node with {task} GPUs each contradict gpus_per_node = {node}");
+            self.refuse("gpus_per_task", &why, "keep one of them: the other follows from `tasks_per_node`");
+        }
+    }
+
+    /// What `gpus_per_task` means for the program. How Slurm binds is said in `srun(1)`, `--gpus-per-task`; what JAX takes
+    /// is in its `SlurmCluster`, what NCCL needs is said in its issue 1066.
+    fn slurm(&mut self, launcher: Launcher) {
+        let asked = &self.spec.resources;
+        let Some(gpus) = asked.gpus_per_task.as_deref().filter(|_| launcher != Launcher::Each) else {
+            return;
+        };
+        let ids: Vec<String> = (0..kind_and_count(gpus).1).map(|id| id.to_string()).collect();
+        self.notes.push(format!(
+            "gpus_per_task: each rank sees its own GPUs only, numbered from 0: PyTorch takes device 0, not LOCAL_RANK; JAX \
+             needs `jax.distributed.initialize(local_device_ids=[{}])`, else it takes the device of number SLURM_LOCALID",
+            ids.join(", ")
+        ));
+        if asked.tasks_per_node.is_some_and(|tasks| tasks > 1) {
+            self.notes.push(
+                "gpus_per_task: NCCL may not use NVLink between ranks of one node, since none sees the GPUs of the \
+                 others; with `gpus_per_node` each rank sees all"
+                    .to_owned(),
             );
         }
     }
@@ -135,6 +172,17 @@ impl Resolver<'_> {
     }
 
     fn pbs_gpus(&mut self, scheduler: SchedulerKind) {
+        if let Some(gpus) =
+            self.spec.resources.gpus_on_node().filter(|_| asks(&self.spec.resources, "gpus_per_task"))
+        {
+            let why = format!("{} gives GPUs to nodes, not to tasks", shown(scheduler));
+            let (_, count) = kind_and_count(&gpus);
+            let instead = format!(
+                "write gpus_per_node = {count}; each rank then chooses its GPU by its number on the node (OMPI_COMM_WORLD_LOCAL_RANK \
+                 with Open MPI)"
+            );
+            return self.refuse("gpus_per_task", &why, &instead);
+        }
         let gpus = self.spec.resources.gpus_per_node.as_deref();
         let Some((kind, count)) = gpus.and_then(|gpus| gpus.rsplit_once(':')) else { return };
         // The site's configuration leads the type to a queue or a property.
@@ -370,6 +418,8 @@ mod tests {
             ("licenses = { walltime = 1 }", &["openpbs", "local"]),
             ("gpus_per_node = 2", &[]),
             ("gpus_per_node = \"v100:2\"", &["torque", "openpbs"]),
+            ("gpus_per_task = 1", &["torque", "openpbs"]),
+            ("gpus_per_task = \"v100:1\"", &["torque", "openpbs"]),
             ("constraint = \"fast\"", &[]),
             ("constraint = \"fast:ib\"", &[]),
             ("constraint = \"model=a100\"", &["torque"]),
@@ -420,6 +470,7 @@ mod tests {
             ("torque", "mail = { on = [\"requeue\"] }", "Torque sends none when a job waits anew"),
             ("local", "qos = \"long\"", "without effect on a local job: qos"),
             ("local", "gpus_per_node = 1", "a local job sees all GPUs"),
+            ("local", "gpus_per_task = 1", "without effect on a local job: gpus_per_task"),
         ] {
             let plan = resolved(kind, line).1.expect("a plan");
             assert!(
@@ -430,6 +481,30 @@ mod tests {
         }
         let quiet = resolved("openpbs", "mail = { on = [\"end\", \"fail\"] }").1.expect("a plan");
         assert_eq!(quiet.warnings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn gpus_of_tasks_and_of_nodes_must_agree() {
+        let agree = |node: &str, task: &str| {
+            let lines = format!("tasks_per_node = 2\ngpus_per_node = {node}\ngpus_per_task = {task}");
+            resolved("slurm", &lines).1.map_err(|problems| problems[0].message.clone())
+        };
+        assert!(agree("2", "1").is_ok() && agree("\"v100:4\"", "\"v100:2\"").is_ok());
+        for (node, task) in [("4", "1"), ("1", "1"), ("2", "\"v100:1\""), ("\"v100:2\"", "1")] {
+            let refused = agree(node, task).expect_err("a contradiction");
+            assert!(refused.starts_with("`resources.gpus_per_task`: 2 tasks"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn plan_explains_what_gpus_per_task_means_for_the_program() {
+        let notes = |kind: &str, lines: &str| resolved(kind, lines).1.expect("a plan").notes;
+        let two = notes("slurm", "tasks_per_node = 2\ngpus_per_task = 2");
+        assert!(two[0].contains("local_device_ids=[0, 1]") && two[0].contains("not LOCAL_RANK"), "{two:?}");
+        assert!(two[1].contains("NVLink"), "{two:?}");
+        assert_eq!(notes("slurm", "gpus_per_task = 1").len(), 1);
+        assert_eq!(notes("slurm", "gpus_per_node = 2").len(), 0);
+        assert_eq!(notes("local", "gpus_per_task = 1").len(), 0);
     }
 
     #[test]

@@ -32,7 +32,8 @@ impl Resolver<'_> {
         }
         let tables = &self.settings.tables().queues;
         let model = &site::overlaid(model, tables);
-        let wanted = wanted(resources, &elsewhere);
+        let gpus = resources.gpus_on_node();
+        let wanted = wanted(resources, gpus.as_deref(), &elsewhere);
         for table in tables.iter().filter(|table| Some(table.name.as_str()) == wanted.queue) {
             let note = format!(
                 "limits of queue `{}` are by the site's configuration too ({})",
@@ -53,6 +54,7 @@ impl Resolver<'_> {
 
     fn problem_of(&self, misfit: Misfit) -> Problem {
         let Misfit { key, message, hint } = misfit;
+        let key = if key == "gpus_per_node" { self.spec.resources.gpu_key() } else { key };
         let message = format!("`resources.{key}`: {message}");
         match self.spec.resources.spans.get(key) {
             Some(span) => Problem { span: Some(span.clone()), message, hint },
@@ -65,7 +67,11 @@ impl Resolver<'_> {
     }
 }
 
-fn wanted<'a>(resources: &'a PlannedResources, elsewhere: &Elsewhere<'a>) -> Wanted<'a> {
+fn wanted<'a>(
+    resources: &'a PlannedResources,
+    gpus: Option<&'a str>,
+    elsewhere: &Elsewhere<'a>,
+) -> Wanted<'a> {
     Wanted {
         queue: elsewhere.queue.or(resources.queue.as_deref()),
         account: resources.account.as_deref(),
@@ -78,7 +84,7 @@ fn wanted<'a>(resources: &'a PlannedResources, elsewhere: &Elsewhere<'a>) -> Wan
             1
         },
         cpus_per_task: resources.cpus_per_task,
-        gpus_per_node: resources.gpus_per_node.as_deref(),
+        gpus_per_node: gpus,
         memory: resources.memory,
         memory_per_cpu: resources.memory_per_cpu,
         walltime: resources.walltime,

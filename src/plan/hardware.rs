@@ -5,7 +5,7 @@ use super::PlannedResources;
 use super::facts::ModelFacts;
 use super::resolve::Resolver;
 use super::words::per_cent;
-use crate::job::SchedulerKind;
+use crate::job::{SchedulerKind, kind_and_count};
 use crate::model::{Hardware, Kind, Likely, Met};
 use crate::site::{self, NodeType};
 
@@ -31,13 +31,12 @@ pub(super) struct Wish<'a> {
 
 impl<'a> Wish<'a> {
     pub(super) fn of(resources: &'a PlannedResources, threads: Option<f64>) -> Self {
-        let (gpu_type, gpus) = match resources.gpus_per_node.as_deref() {
-            None => (None, 0),
-            Some(asked) => match asked.rsplit_once(':') {
-                Some((name, count)) => (Some(name), count.parse().unwrap_or(1)),
-                None => (None, asked.parse().unwrap_or(1)),
-            },
+        let of_tasks = || {
+            let (kind, count) = kind_and_count(resources.gpus_per_task.as_deref()?);
+            Some((kind, count.saturating_mul(resources.tasks_per_node)))
         };
+        let of_node = resources.gpus_per_node.as_deref().map(kind_and_count);
+        let (gpu_type, gpus) = of_node.or_else(of_tasks).unwrap_or((None, 0));
         let tasks = f64::from(resources.tasks_per_node);
         let cpus = resources.cpus_per_task.map(|cpus| f64::from(cpus) * tasks);
         Self { gpus, gpu_type, cpus, tasks, threads }

@@ -4,13 +4,15 @@ use super::PlannedResources;
 use super::resolve::{JOB_FILE, Resolver};
 use crate::config::{GpuTable, House, HouseRule};
 use crate::diagnostic::Problem;
-use crate::job::Resources;
+use crate::job::{Resources, kind_and_count};
 
 /// What `[gpus]` makes of the GPUs that a job asks for.
 #[derive(Debug, Default)]
 pub(super) struct Gpus {
-    /// As the scheduler is asked: `2` or `v100:2`.
-    pub(super) request: Option<String>,
+    /// As the scheduler is asked for those of a node: `2` or `v100:2`.
+    pub(super) per_node: Option<String>,
+    /// The same for those of a task.
+    pub(super) per_task: Option<String>,
     /// Queue whose nodes have them, and why.
     pub(super) queue: Option<(String, String)>,
     /// Node feature.
@@ -22,38 +24,43 @@ pub(super) struct Gpus {
 impl Resolver<'_> {
     /// The GPUs of a node.
     pub(super) fn gpus(&mut self, local: bool) -> Gpus {
-        let Some(asked) = self.spec.resources.gpus_per_node.clone() else { return Gpus::default() };
-        let (kind, count) = asked.rsplit_once(':').map_or((None, &asked[..]), |(kind, n)| (Some(kind), n));
+        let asked = &self.spec.resources;
+        let Some(on_node) = asked.gpus_on_node() else { return Gpus::default() };
+        let (kind, count) = kind_and_count(&on_node);
         let settings = self.settings;
         let tables = settings.tables();
-        let table = kind.and_then(|kind| tables.gpu(kind));
+        let table = kind.and_then(|kind| tables.gpu(kind)).filter(|_| !local);
+        let per_node = self.gpu_request("gpus_per_node", asked.gpus_per_node.as_deref(), table);
+        let per_task = self.gpu_request("gpus_per_task", asked.gpus_per_task.as_deref(), table);
         if local {
-            self.decide("gpus_per_node", asked.clone(), JOB_FILE);
-            return Gpus { request: Some(asked), ..Gpus::default() };
+            return Gpus { per_node, per_task, ..Gpus::default() };
         }
         if let (Some(kind), None) = (kind, table) {
             self.unknown_gpu(kind);
         }
-        let request = match table.filter(|gpu| !gpu.typed) {
-            Some(gpu) => {
-                let why = format!("{}: the scheduler is not asked for types of GPUs", gpu.origin);
-                self.decide("gpus_per_node", count, why);
-                count.to_owned()
-            }
-            None => {
-                self.decide("gpus_per_node", asked.clone(), JOB_FILE);
-                asked.clone()
-            }
-        };
-        let cores = cores_of(&tables.house, table, count.parse().unwrap_or(0));
+        let cores = cores_of(&tables.house, table, count);
         Gpus {
-            request: Some(request),
+            per_node,
+            per_task,
             queue: table.and_then(|gpu| {
                 Some((gpu.queue.clone()?, format!("{}: its nodes have {} GPUs", gpu.origin, gpu.kind)))
             }),
             constraint: table.and_then(|gpu| self.constraint_of(gpu)),
             cores,
         }
+    }
+
+    /// What the scheduler is asked for under one of the two keys.
+    fn gpu_request(&mut self, key: &str, asked: Option<&str>, table: Option<&GpuTable>) -> Option<String> {
+        let asked = asked?;
+        let Some(gpu) = table.filter(|gpu| !gpu.typed) else {
+            self.decide(key, asked, JOB_FILE);
+            return Some(asked.to_owned());
+        };
+        let count = kind_and_count(asked).1.to_string();
+        let why = format!("{}: the scheduler is not asked for types of GPUs", gpu.origin);
+        self.decide(key, count.clone(), why);
+        Some(count)
     }
 
     /// The feature of the nodes with these GPUs, where the job file names none itself.
@@ -85,8 +92,9 @@ impl Resolver<'_> {
             })
             .collect();
         known.extend(live.map(|(live, _)| live.clone()).filter(|live| !live.is_empty()));
-        let message = format!("`resources.gpus_per_node`: this site has no GPU `{kind}`");
-        let span = self.spec.resources.spans.get("gpus_per_node").cloned();
+        let key = self.spec.resources.gpu_key();
+        let message = format!("`resources.{key}`: this site has no GPU `{kind}`");
+        let span = self.spec.resources.spans.get(key).cloned();
         let hint = format!("there are {}; or name a `queue`", known.join(", "));
         self.problems.push(Problem { span, message, hint: Some(hint) });
     }

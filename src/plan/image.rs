@@ -11,7 +11,7 @@ use crate::catalogue::{
 use crate::config::{GpuTable, VersionRange};
 use crate::diagnostic::Problem;
 use crate::flags::{self, Container};
-use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, SchedulerKind};
+use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, SchedulerKind, kind_and_count};
 use crate::record::Forecast;
 
 /// More images are not named in a decision: it travels in the script.
@@ -328,8 +328,8 @@ impl Resolver<'_> {
     }
 
     pub(super) fn device(&self, is_local: bool, queue: Option<&str>) -> Device {
-        let Some(asked) = self.spec.resources.gpus_per_node.as_deref() else { return Device::Cpu };
-        let kind = asked.rsplit_once(':').map(|(kind, _)| kind);
+        let Some(asked) = self.spec.resources.gpus_on_node() else { return Device::Cpu };
+        let (kind, _) = kind_and_count(&asked);
         let tables = self.settings.tables();
         // Without a type, any that the queue may have.
         let meant: Vec<&GpuTable> = match kind {
@@ -362,7 +362,7 @@ impl Resolver<'_> {
 
     fn container(&self, source: String, entry: Option<&Entry>) -> Container {
         let image = &self.spec.image;
-        let gpus_asked = self.spec.resources.gpus_per_node.is_some();
+        let gpus_asked = self.spec.resources.gpus_on_node().is_some();
         let is_amd = entry.is_some_and(|entry| entry.accelerator == Accelerator::Amd);
         let (nv, rocm) = match image.gpu {
             GpuMode::Auto => (gpus_asked && !is_amd, gpus_asked && is_amd),

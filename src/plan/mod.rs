@@ -43,7 +43,7 @@ use serde::{Deserialize, Serialize};
 use crate::flags::Container;
 use crate::job::{
     ArraySpec, Begin, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail, RunId,
-    SchedulerKind, StorageClass, TimingPattern, Workload,
+    SchedulerKind, StorageClass, TimingPattern, Workload, gpus_on_node,
 };
 use crate::record::{Forecast, RunImage, RunRecord};
 use crate::units::{Bytes, Walltime};
@@ -91,6 +91,9 @@ pub struct PlannedResources {
     pub cpus_per_task: Option<u32>,
     /// GPUs on each node: `2` or `v100:2`.
     pub gpus_per_node: Option<String>,
+    /// GPUs of each task: `1` or `v100:1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus_per_task: Option<String>,
     /// Main memory on each node, in bytes.
     pub memory: Option<Bytes>,
     /// Time limit, in seconds.
@@ -129,6 +132,14 @@ pub struct PlannedResources {
     /// Licences, by name, each with how many.
     #[serde(default)]
     pub licenses: Vec<(String, u32)>,
+}
+
+impl PlannedResources {
+    /// GPUs on each node, however they were asked for.
+    #[must_use]
+    pub fn gpus_on_node(&self) -> Option<String> {
+        gpus_on_node(self.gpus_per_node.as_deref(), self.gpus_per_task.as_deref(), self.tasks_per_node)
+    }
 }
 
 /// A condition on another job.

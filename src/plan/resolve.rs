@@ -44,7 +44,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     resolver.decisions[before_environment..].rotate_left(behind - before_environment);
     let storage = resolver.storage(queue.as_deref());
     let mut attached = resolver.rules(scheduler, queue.as_deref(), storage.as_ref());
-    compiler::add_variables(&mut attached.env, &framework, resources.gpus_per_node.is_some());
+    compiler::add_variables(&mut attached.env, &framework, resources.gpus_on_node().is_some());
     if let Some(image) = &mut image {
         image.variables = attached.env.iter().map(|variable| variable.name.clone()).collect();
         resolver.flags(image);

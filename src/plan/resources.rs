@@ -38,7 +38,8 @@ impl Resolver<'_> {
             tasks_per_node: asked.tasks_on_each(nodes),
             tasks_per_node_asked: asked.tasks_per_node.is_some(),
             cpus_per_task: cpus,
-            gpus_per_node: gpus.request,
+            gpus_per_node: gpus.per_node,
+            gpus_per_task: gpus.per_task,
             memory,
             walltime,
             queue,
@@ -166,6 +167,10 @@ impl Resolver<'_> {
     /// Nothing is dropped in silence: options that only a cluster has are named.
     fn name_what_local_lacks(&mut self) {
         let asked = &self.spec.resources;
+        // A container gets the flags of GPUs by it.
+        let image = &self.spec.image;
+        let may_contain = image.path.is_some() || image.uri.is_some() || self.spec.framework.name.is_some();
+        let lacks_gpus = image.none || !may_contain;
         let lacks = [
             ("queue", asked.queue.is_some()),
             ("account", asked.account.is_some()),
@@ -174,6 +179,7 @@ impl Resolver<'_> {
             ("constraint", asked.constraint.is_some()),
             ("nodelist", asked.nodelist.is_some()),
             ("exclude", asked.exclude.is_some()),
+            ("gpus_per_task", asked.gpus_per_task.is_some() && lacks_gpus),
         ];
         let named: Vec<&str> = lacks.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();
         if !named.is_empty() {

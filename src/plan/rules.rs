@@ -254,7 +254,7 @@ impl Known<'_> {
                 }
             }
             Subject::Compiler => in_job(&framework.compiler),
-            Subject::Accelerator => Ok(accelerators(self.resolver.spec.resources.gpus_per_node.as_deref())),
+            Subject::Accelerator => Ok(accelerators(self.resolver.spec.resources.gpus_on_node().as_deref())),
             Subject::Storage => {
                 one(self.storage.map(|storage| storage.class.as_str()), "no storage is chosen")
             }

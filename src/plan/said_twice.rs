@@ -14,10 +14,11 @@ type Key = (&'static str, fn(&PlannedResources) -> bool);
 const MEMORY: Key = ("memory", |resources| resources.memory.is_some());
 const MEMORY_PER_CPU: Key = ("memory_per_cpu", |resources| resources.memory_per_cpu.is_some());
 const GPUS: Key = ("gpus_per_node", |resources| resources.gpus_per_node.is_some());
+const GPUS_PER_TASK: Key = ("gpus_per_task", |resources| resources.gpus_per_task.is_some());
 const MAIL: Key = ("mail", |resources| resources.mail.is_some());
 
 /// Options by long and short name, with the key; an option that two keys speak for has two rows.
-const SAME: [(&str, &str, Key); 26] = [
+const SAME: [(&str, &str, Key); 27] = [
     ("--time", "-t", ("walltime", |resources| resources.walltime.is_some())),
     ("--partition", "-p", ("queue", |resources| resources.queue.is_some())),
     ("--account", "-A", ("account", |resources| resources.account.is_some())),
@@ -37,6 +38,7 @@ const SAME: [(&str, &str, Key); 26] = [
     ("--mem-per-gpu", "", MEMORY),
     ("--mem-per-gpu", "", MEMORY_PER_CPU),
     ("--gpus-per-node", "", GPUS),
+    ("--gpus-per-task", "", GPUS_PER_TASK),
     ("--gres", "", GPUS),
     ("--gpus", "-G", GPUS),
     ("--dependency", "-d", ("depends", |resources| !resources.depends.is_empty())),
@@ -83,6 +85,7 @@ mod tests {
             walltime: Some(Walltime(60)),
             queue: Some("gpu".into()),
             gpus_per_node: Some("2".into()),
+            gpus_per_task: Some("1".into()),
             memory_per_cpu: Some(Bytes(1 << 30)),
             exclusive: true,
             ..bare()
@@ -97,6 +100,7 @@ mod tests {
             ("-pgpu", "queue"),
             ("--gres=nvme:1,gpu:2", "gpus_per_node"),
             ("--gpus=2", "gpus_per_node"),
+            ("--gpus-per-task=1", "gpus_per_task"),
             ("--mem=4G", "memory_per_cpu"),
             ("--exclusive=user", "exclusive"),
         ] {

@@ -6,11 +6,12 @@ use crate::job::SchedulerKind;
 
 /// Variables of `sbatch` that stand for a key of the job file (`sbatch(1)`, input environment variables). An option on the
 /// command line beats them, and dlrun puts all that the job asks for there.
-const OF_KEYS: [(&str, &str); 11] = [
+const OF_KEYS: [(&str, &str); 12] = [
     ("SBATCH_ACCOUNT", "account"),
     ("SBATCH_CONSTRAINT", "constraint"),
     ("SBATCH_EXCLUSIVE", "exclusive"),
     ("SBATCH_GPUS_PER_NODE", "gpus_per_node"),
+    ("SBATCH_GPUS_PER_TASK", "gpus_per_task"),
     ("SBATCH_JOB_NAME", "name"),
     ("SBATCH_MEM_PER_CPU", "memory_per_cpu"),
     ("SBATCH_MEM_PER_NODE", "memory"),
@@ -48,6 +49,7 @@ fn is_set(resources: &PlannedResources, key: &str) -> bool {
         "constraint" => resources.constraint.is_some(),
         "exclusive" => resources.exclusive,
         "gpus_per_node" => resources.gpus_per_node.is_some(),
+        "gpus_per_task" => resources.gpus_per_task.is_some(),
         "memory" => resources.memory.is_some(),
         "memory_per_cpu" => resources.memory_per_cpu.is_some(),
         "queue" => resources.queue.is_some(),

@@ -173,7 +173,7 @@ fn nodes(fault: Fault, asked: &PlannedResources, site: Option<&SiteModel>) -> St
     );
     wanted.extend(asked.memory.map(|memory| format!("{memory} each")));
     wanted.extend(asked.memory_per_cpu.map(|memory| format!("{memory} for each CPU")));
-    wanted.extend(asked.gpus_per_node.as_ref().map(|gpus| format!("{gpus} GPUs each")));
+    wanted.extend(asked.gpus_on_node().map(|gpus| format!("{gpus} GPUs each")));
     wanted.extend(asked.constraint.as_ref().map(|constraint| format!("`{constraint}`")));
     let wanted = wanted.join(", ");
     let queue = target(asked, site);
@@ -306,6 +306,7 @@ mod tests {
             tasks_per_node: 4,
             cpus_per_task: Some(8),
             gpus_per_node: Some("a100:4".to_owned()),
+            gpus_per_task: None,
             memory: Some(Bytes(900 << 30)),
             walltime: Some(Walltime(36 * 3600)),
             queue: Some("debug".to_owned()),

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use super::gpus::Gpus;
 use super::handover::Handover;
 use crate::clock::now_ms;
-use crate::monitor::{JobCgroup, Sampler, SamplerOptions, TreeRoot, cgroup};
+use crate::job::SchedulerKind;
+use crate::monitor::{JobCgroup, JobSigns, Sampler, SamplerOptions, TreeRoot, cgroup};
 use crate::record::{Missing, Sample};
 
 /// The sampler and its rhythm. The sampler is kept while it rests, so that its counters go on.
@@ -32,7 +33,7 @@ impl Sampling {
         let options = process_interval
             .map_or_else(SamplerOptions::default, |process_interval| SamplerOptions { process_interval });
         Self {
-            sampler: Sampler::of_job(root, own_cgroup().as_ref(), options),
+            sampler: Sampler::of_job(root, own_cgroup().as_ref(), options).with_signs(signs(handover)),
             gpus: Gpus::of(handover, interval),
             interval,
             next: None,
@@ -97,6 +98,13 @@ impl Sampling {
         missing.extend(self.gpus.missing());
         missing
     }
+}
+
+/// How processes of the job are recognised. Not for a local job: the id in its environment is that of a job around it.
+fn signs(handover: &Handover) -> Option<JobSigns> {
+    let plan = handover.context.plan.as_ref();
+    let is_local = plan.is_some_and(|plan| plan.scheduler == SchedulerKind::Local);
+    JobSigns::of_process(std::process::id()).filter(|_| !is_local)
 }
 
 /// The job's cgroup. A layout that nobody has seen yet costs the cgroup's figures, not the run's.

@@ -17,6 +17,7 @@ use super::sampling::Sampling;
 use super::signals::{drop_pending, ignore_all};
 use super::writer::{Job, Resumed, Writer};
 use crate::clock::now_ms;
+use crate::job::Launcher;
 use crate::monitor;
 use crate::record::{
     EventKind, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Sample, Usage, WatcherCost,
@@ -368,6 +369,15 @@ impl Watch {
         progress
     }
 
+    /// A launcher that starts the command once has it watched on its own node alone.
+    fn other_nodes(&self) -> Option<Missing> {
+        let plan = self.handover.context.plan.as_ref()?;
+        let nodes = plan.resources.nodes;
+        let is_alone = nodes > 1 && plan.launcher != Launcher::Each;
+        let why = format!("the job has {nodes} nodes and only this one is watched; all figures are of it");
+        is_alone.then(|| Missing { what: "ranks on other nodes".to_owned(), why })
+    }
+
     fn missing(&self) -> Vec<Missing> {
         let mut missing = if self.sampling.is_on() { self.sampling.missing() } else { Vec::new() };
         let what = "mem_rss_bytes";
@@ -376,6 +386,7 @@ impl Watch {
             let why = "the command ended before its processes could be read".to_owned();
             missing.push(Missing { what: what.to_owned(), why });
         }
+        missing.extend(self.other_nodes());
         missing.extend(self.followed.missing());
         if self.writer.refused() > 0 {
             let why =

@@ -11,6 +11,7 @@ pub(crate) const OPTIONS: &[(&str, &str, &str)] = &[
     ("nodes-tasks-cpus", "nodes = 2\ntasks_per_node = 4\ncpus_per_task = 2", ""),
     ("gpus", "gpus_per_node = 2", ""),
     ("gpus-typed", "gpus_per_node = \"v100:2\"", ""),
+    ("gpus-of-a-task", "tasks_per_node = 2\ngpus_per_task = \"v100:1\"", ""),
     ("memory", "memory = \"1500MB\"", ""),
     ("memory-per-cpu", "memory_per_cpu = \"2GiB\"", ""),
     ("walltime-over-a-day", "walltime = \"36h\"", ""),

@@ -111,7 +111,7 @@ fn hand_over(session: &Session, order: &Order, job: &Job) -> Result<(RunId, JobI
     let wanted = &job.plan.resources;
     let resources = Resources {
         // A queue of GPUs may not take jobs without one; the site's default takes any.
-        queue: wanted.queue.clone().filter(|_| wanted.gpus_per_node.is_none()),
+        queue: wanted.queue.clone().filter(|_| wanted.gpus_on_node().is_none()),
         account: wanted.account.clone(),
         walltime: None::<Walltime>,
         cpus: None,

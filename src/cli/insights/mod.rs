@@ -30,6 +30,7 @@ pub(crate) fn request(session: &Session, run: &RunDir, tracked: &Tracked) -> Opt
         launcher: plan.launcher,
         cpus_per_task: asked.cpus_per_task,
         gpus_per_node: asked.gpus_per_node,
+        gpus_per_task: asked.gpus_per_task,
         memory_bytes: asked.memory.map(|bytes| bytes.0),
         memory_per_cpu_bytes: asked.memory_per_cpu.map(|bytes| bytes.0),
         walltime_seconds: asked.walltime.map(|walltime| walltime.0),

@@ -11,6 +11,7 @@ use crate::convert::shape::{Asked, Shape};
 use crate::convert::write::Value;
 use crate::convert::{Converted, Format, ScriptPlace, begin, depend, mail, size, time};
 use crate::diagnostic::Problem;
+use crate::job::kind_and_count;
 use crate::units::Walltime;
 
 const TITLE: &str = "From a script with #SBATCH lines. `dlrun check` tells whether it can run.";
@@ -29,8 +30,10 @@ pub(super) fn convert(
     let first = script.directives.first().map_or(0..0, |(_, span)| span.clone());
     let kind = Origin { about: "#SBATCH".to_owned(), span: first };
     let _ = draft.set("scheduler.kind", Value::Text("slurm".to_owned()), &kind);
+    job.count_tasks_by_gpus();
     let shape = job.set_shape(&mut draft);
-    job.set_gpus(shape, &mut draft);
+    job.set_gpus(&mut draft);
+    job.set_gpus_per_task(shape, &mut draft);
     job.set_mail(&mut draft);
     let _ = start::set(text, script, shape, &[], place, &mut draft)?;
     for span in foreign {
@@ -76,6 +79,7 @@ struct Job {
     /// Where each number of [`Job::asked`] stands: nodes, tasks, tasks per node.
     places: [Option<Origin>; 3],
     gpus: Option<SlurmOption>,
+    gres: Option<SlurmOption>,
     gpus_per_task: Option<SlurmOption>,
     mail_to: Option<(String, Origin)>,
     mail_on: Option<(String, Origin)>,
@@ -106,6 +110,11 @@ impl Job {
         if let Some((_, key)) = SAME.iter().find(|(known, _)| *known == name) {
             let number = value.parse().ok().filter(|_| name == "gpus-per-node").map(Value::Number);
             or_verbatim(key, number.unwrap_or_else(|| Value::Text(value.to_owned())), option, draft);
+            if name == "gpus-per-node" && draft.holds(key) {
+                // The key becomes `--gres`, which does not set it.
+                let _ =
+                    draft.insert("run.env", "SLURM_GPUS_PER_NODE", Value::Text(value.to_owned()), &origin);
+            }
             return;
         }
         match name {
@@ -115,7 +124,7 @@ impl Job {
             "cpus-per-task" => number("resources.cpus_per_task", option, draft),
             "gpus" => self.gpus = Some(option.clone()),
             "gpus-per-task" => self.gpus_per_task = Some(option.clone()),
-            "gres" => gres(option, draft),
+            "gres" => self.gres = Some(option.clone()),
             "mem" => memory("resources.memory", option, draft),
             "mem-per-cpu" => memory("resources.memory_per_cpu", option, draft),
             "time" => walltime(option, draft),
@@ -158,6 +167,17 @@ impl Job {
         self.places[at] = Some(origin.clone());
     }
 
+    /// `--gpus=X --gpus-per-task=Y` without a number of tasks says it too (`sbatch(1)`, `--gpus-per-task`).
+    fn count_tasks_by_gpus(&mut self) {
+        let (Some(gpus), Some(each)) = (&self.gpus, &self.gpus_per_task) else { return };
+        let count = |option: &SlurmOption| kind_and_count(option.value.as_deref().unwrap_or("")).1;
+        let tasks = count(gpus).checked_div(count(each)).filter(|tasks| *tasks > 0);
+        if self.asked.tasks.is_none() && self.asked.tasks_per_node.is_none() && tasks.is_some() {
+            self.asked.tasks = tasks;
+            self.places[1] = Some(each.origin());
+        }
+    }
+
     fn set_shape(&self, draft: &mut Draft) -> Shape {
         let asked = [self.asked.nodes, self.asked.tasks, self.asked.tasks_per_node];
         let keys = ["resources.nodes", "resources.tasks", "resources.tasks_per_node"];
@@ -169,24 +189,23 @@ impl Job {
         Shape::spread(self.asked)
     }
 
-    /// GPUs in all and GPUs of a task as GPUs of a node.
-    fn set_gpus(&self, shape: Shape, draft: &mut Draft) {
-        let Shape { nodes, tasks_per_node, .. } = shape;
-        for (option, times, by) in [(&self.gpus, 1, nodes), (&self.gpus_per_task, tasks_per_node, 1)] {
-            let Some(option) = option else { continue };
-            let value = option.value.as_deref().unwrap_or("");
-            let (kind, count) =
-                value.rsplit_once(':').map_or((None, value), |(kind, count)| (Some(kind), count));
-            let count = count.parse::<u32>().ok().and_then(|count| count.checked_mul(times));
-            let each = count.filter(|count| count.is_multiple_of(by)).map(|count| count / by);
-            if option.name == "gpus" && self.asked.nodes.is_none() && count.is_some_and(|count| count > 1) {
-                let why = "Slurm would take them from as many nodes as it likes; here all are on one";
-                draft.note(&option.origin(), format!("{why}: `resources.nodes`"));
-            }
-            match each.filter(|_| !draft.holds("resources.gpus_per_node")) {
-                Some(each) => or_verbatim("resources.gpus_per_node", gpu_value(kind, each), option, draft),
-                None => verbatim(option, draft),
-            }
+    /// GPUs in all stay Slurm's: the job file has no key for them. So do GPUs of a node beside them.
+    fn set_gpus(&self, draft: &mut Draft) {
+        match (&self.gpus, &self.gres) {
+            (None, Some(option)) => gres(option, draft),
+            (gpus, generic) => gpus.iter().chain(generic).for_each(|option| verbatim(option, draft)),
+        }
+    }
+
+    /// GPUs of a task. Beside GPUs of a node that say otherwise, which a job file must not have, they stay Slurm's.
+    fn set_gpus_per_task(&self, shape: Shape, draft: &mut Draft) {
+        let Some(option) = &self.gpus_per_task else { return };
+        let (kind, count) = kind_and_count(option.value.as_deref().unwrap_or(""));
+        let on_node = gpu_value(kind, count.saturating_mul(shape.tasks_per_node));
+        if draft.get("resources.gpus_per_node").is_none_or(|said| *said == on_node) {
+            or_verbatim("resources.gpus_per_task", gpu_value(kind, count), option, draft);
+        } else {
+            verbatim(option, draft);
         }
     }
 

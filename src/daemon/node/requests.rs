@@ -7,7 +7,8 @@ use crate::daemon::connection::Question;
 use crate::daemon::peer::Peer;
 use crate::daemon::recorder::{End, Handle, Job, Reply};
 use crate::daemon::watched::{Memory, Stage, Watched, not_in_the_future};
-use crate::monitor::{GpuReport, JobCgroup, identity};
+use crate::job::SchedulerKind;
+use crate::monitor::{GpuReport, JobCgroup, JobSigns, identity};
 use crate::protocol::{
     Ending, MAX_MESSAGE_BYTES, Process, RefusalKind, Registration, Request, Response, Runs, RunsQuery,
 };
@@ -117,6 +118,8 @@ impl Node {
             name: run.name.clone(),
             supervisor: Some(supervisor),
             client: Some(peer.pid),
+            // The id in the environment of a local job is that of a job around it.
+            signs: JobSigns::of_process(peer.pid).filter(|_| run.scheduler != SchedulerKind::Local),
             allocated: allowed(gpus, cgroup.as_ref(), self.gpu_report().as_ref()),
             cgroup,
             // What the client measured before.

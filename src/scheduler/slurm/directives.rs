@@ -7,12 +7,13 @@ use crate::plan::{Plan, PlannedDependency, PlannedResources};
 
 /// The shape of a plan's job.
 #[must_use]
-pub fn shape(plan: &Plan) -> Shape {
+pub fn shape(plan: &Plan) -> Shape<'_> {
     Shape {
         nodes: plan.resources.nodes,
         tasks: plan.resources.tasks,
         tasks_per_node: plan.resources.tasks_per_node,
         cpus_per_task: plan.resources.cpus_per_task,
+        gpus_per_task: plan.resources.gpus_per_task.as_deref(),
     }
 }
 
@@ -43,9 +44,13 @@ pub(super) fn requested(plan: &Plan) -> Vec<String> {
     };
     option("nodes", resources.nodes_asked.then(|| resources.nodes.to_string()));
     option("ntasks", resources.tasks.map(|tasks| tasks.to_string()));
-    option("ntasks-per-node", resources.tasks_per_node_asked.then(|| resources.tasks_per_node.to_string()));
+    // GPUs of a task need a number of tasks beside them.
+    let bare_gpus = resources.gpus_per_task.is_some() && resources.tasks.is_none();
+    let per_node = resources.tasks_per_node_asked || bare_gpus;
+    option("ntasks-per-node", per_node.then(|| resources.tasks_per_node.to_string()));
     option("cpus-per-task", resources.cpus_per_task.map(|cpus| cpus.to_string()));
     option("gres", gres(plan));
+    option("gpus-per-task", resources.gpus_per_task.clone());
     option("mem", resources.memory.map(|memory| format!("{}M", memory.mebibytes_up())));
     option("time", resources.walltime.map(|walltime| walltime.to_slurm()));
     option("partition", resources.queue.clone());

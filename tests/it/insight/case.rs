@@ -105,6 +105,7 @@ pub(super) fn request() -> Request {
         launcher: Launcher::Each,
         cpus_per_task: Some(8),
         gpus_per_node: None,
+        gpus_per_task: None,
         memory_bytes: Some(64 * GIB),
         memory_per_cpu_bytes: None,
         walltime_seconds: None,

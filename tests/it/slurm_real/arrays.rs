@@ -155,6 +155,49 @@ fn an_mpi_program_has_as_many_ranks_as_nodes_times_tasks() {
 
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]
+fn ranks_with_gpus_per_task_see_their_own_gpu_alone() {
+    let user = User::new();
+    let script = "echo rank $SLURM_PROCID sees $CUDA_VISIBLE_DEVICES";
+    for gpus in ["1", "\"v100:1\""] {
+        let resources = format!("tasks_per_node = 2\ngpus_per_task = {gpus}");
+        let ranks = user.job("ranks", &format!("launcher = \"mpi\"\n{}", sh(script)), &resources);
+        let ranks = user.submit(&ranks);
+        assert_eq!(user.wait(&ranks.run), 0, "{}", ranks.text());
+        let text = ranks.text();
+        let mut seen: Vec<&str> = text.lines().filter_map(|line| line.split(' ').nth(3)).collect();
+        seen.sort_unstable();
+        assert!(seen.len() == 2 && seen[0] != seen[1] && !seen[0].contains(','), "{text}");
+        // One command for each node has those of all its tasks.
+        let each = user.job("each", &format!("launcher = \"each\"\n{}", sh(script)), &resources);
+        let each = user.submit(&each);
+        assert_eq!(user.wait(&each.run), 0);
+        let text =
+            std::fs::read_to_string(user.path(&format!("each-{}.0.out", each.job))).expect("its output");
+        assert!(text.split(' ').nth(3).is_some_and(|seen| seen.split(',').count() == 2), "{text}");
+    }
+}
+
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn usage_of_an_mpi_program_is_that_of_its_ranks() {
+    let user = User::new();
+    // Two ranks of 2 s of CPU time, which stay until they were read once more.
+    let burn = "my $held = 'x' x (40 << 20); while ((times)[0] + (times)[1] < 2) {} sleep 3";
+    let command = format!("command = [\"perl\", \"-e\", \"{burn}\"]");
+    let file = user.job("burn", &format!("launcher = \"mpi\"\n{command}"), "tasks_per_node = 2");
+    let submitted = user.submit(&file);
+    assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
+    let shown = user.show(&submitted.run);
+    let node = &shown["nodes"][0];
+    let usage = |key: &str| node["usage"][key].as_f64().expect("a number");
+    assert!(usage("cpu_user_seconds") + usage("cpu_system_seconds") >= 3.9, "{node}");
+    assert!(usage("mem_peak_bytes") > 80e6 && usage("processes_peak") >= 3.0, "{node}");
+    let missing = node["missing"].as_array().expect("a list");
+    assert!(missing.iter().all(|missing| missing["what"] != "ranks"), "{node}");
+}
+
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
 fn a_job_that_inherits_nothing_still_has_steps_with_its_own_environment() {
     let mut user = User::new();
     user.set("LEAKED", "yes");
