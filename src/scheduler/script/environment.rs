@@ -10,7 +10,8 @@ use crate::plan::{Plan, PlannedStorage};
 pub(super) fn environment(script: &mut String, plan: &Plan) {
     let workdir = quoted(&plan.workdir);
     let _ =
-        write!(script, "\ncd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}\n");
+        write!(script, "\ndlrun_oldpwd=${{OLDPWD-}}\ncd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}\n\
+             OLDPWD=$dlrun_oldpwd\n[ -n \"$OLDPWD\" ] || unset OLDPWD\n");
     if !plan.modules.is_empty() {
         script.push_str(MODULES);
         for module in &plan.modules {
