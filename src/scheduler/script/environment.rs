@@ -9,9 +9,11 @@ use crate::plan::{Plan, PlannedStorage};
 /// Working directory, modules, variables, Python environment.
 pub(super) fn environment(script: &mut String, plan: &Plan) {
     let workdir = quoted(&plan.workdir);
-    let _ =
-        write!(script, "\ndlrun_oldpwd=${{OLDPWD-}}\ncd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}\n\
-             OLDPWD=$dlrun_oldpwd\n[ -n \"$OLDPWD\" ] || unset OLDPWD\n");
+    let _ = write!(
+        script,
+        "\ndlrun_oldpwd=${{OLDPWD-}}\ncd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}\n\
+             OLDPWD=$dlrun_oldpwd\n[ -n \"$OLDPWD\" ] || unset OLDPWD\n"
+    );
     if !plan.modules.is_empty() {
         script.push_str(MODULES);
         for module in &plan.modules {
@@ -30,7 +32,7 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
         );
     }
     script.push_str(
-        "\n# Output line by line, so that epochs are seen when they end.\nexport PYTHONUNBUFFERED=1\n",
+        "\n# Output line by line, so that epochs are seen when they end.\nexport PYTHONUNBUFFERED=${PYTHONUNBUFFERED-1}\n",
     );
     if let Some(storage) = &plan.storage {
         script.push_str(&storage_variables(storage));

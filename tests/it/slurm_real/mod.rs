@@ -9,6 +9,7 @@ mod daemon;
 mod fit;
 mod model;
 mod options;
+mod same;
 mod site;
 mod waiting;
 
