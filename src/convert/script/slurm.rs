@@ -35,6 +35,7 @@ pub(super) fn convert(
     job.set_gpus(&mut draft);
     job.set_gpus_per_task(shape, &mut draft);
     job.set_mail(&mut draft);
+    start::set_name(place, &mut draft);
     let _ = start::set(text, script, shape, &[], place, &mut draft)?;
     for span in foreign {
         let origin = Origin { about: "#PBS".to_owned(), span: span.clone() };
@@ -62,6 +63,10 @@ fn options(script: &Script<'_>, draft: &mut Draft) -> Result<Vec<SlurmOption>, P
     }
     let mut last: Vec<SlurmOption> = Vec::new();
     for option in options.into_iter().rev() {
+        if option.name == "mail-type" {
+            last.push(option);
+            continue;
+        }
         if last.iter().any(|known| known.name == option.name && known.verbatim != option.verbatim) {
             draft.note(&option.origin(), "a later line says otherwise, and holds");
         } else if !last.iter().any(|known| known.name == option.name) {
@@ -135,7 +140,11 @@ impl Job {
             }
             "licenses" => licenses(option, draft),
             "mail-user" => self.mail_to = Some((value.to_owned(), origin)),
-            "mail-type" => self.mail_on = Some((value.to_owned(), origin)),
+            // Several add up (`sbatch(1)` says nothing of it; 22.05 does it).
+            "mail-type" => {
+                let known = self.mail_on.take().map_or_else(String::new, |(known, _)| known + ",");
+                self.mail_on = Some((known + value, origin));
+            }
             "exclusive" if option.value.is_none() => {
                 let _ = draft.set("resources.exclusive", Value::Flag(true), &origin);
             }
@@ -224,7 +233,9 @@ impl Job {
             return;
         }
         let on = Value::Texts(events.on.iter().map(|word| (*word).to_owned()).collect());
-        let to = self.mail_to.iter().map(|(to, _)| ("to".to_owned(), Value::Text(to.clone())));
+        // An empty address is the submitting user's.
+        let to = self.mail_to.iter().filter(|(to, _)| !to.is_empty());
+        let to = to.map(|(to, _)| ("to".to_owned(), Value::Text(to.clone())));
         let pairs = to.chain([("on".to_owned(), on)]).collect();
         let _ = draft.set("resources.mail", Value::Table(pairs), origin);
     }

@@ -12,8 +12,8 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
     // `cd` sets OLDPWD, which the job would not have without us.
     let _ = write!(
         script,
-        "\n[ \"$PWD\" = {workdir} ] || {{ cd -- {workdir} && unset OLDPWD; }} ||\n    \
-         refuse 66 'the working directory does not exist: '{workdir}\n"
+        "\ndlrun_oldpwd=${{OLDPWD-}}\ncd -- {workdir} || refuse 66 'the working directory does not exist: '{workdir}\n\
+         OLDPWD=$dlrun_oldpwd\n[ -n \"$OLDPWD\" ] || unset OLDPWD\n"
     );
     if !plan.modules.is_empty() {
         script.push_str(MODULES);
@@ -33,7 +33,7 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
         );
     }
     script.push_str(
-        "\n# Output line by line, so that epochs are seen when they end.\nexport PYTHONUNBUFFERED=1\n",
+        "\n# Output line by line, so that epochs are seen when they end.\nexport PYTHONUNBUFFERED=${PYTHONUNBUFFERED-1}\n",
     );
     if let Some(storage) = &plan.storage {
         script.push_str(&storage_variables(storage));
