@@ -8,7 +8,6 @@ from collections import defaultdict
 ON_PURPOSE = [
     (r"env added DLRUN_(RUN_ID|INSIDE|EVENTS|ARRAY_INDEX)", "", "who the run is, and where events go"),
     (r"env added PYTHONUNBUFFERED", "", "output line by line"),
-    (r"env lost SLURM_EXPORT_ENV", "", "the job's own variables reach its steps"),
     (r"(field StdOut|field StdErr|field Output_Path|field Error_Path|field Join_Path)", "", "NAME-JOBID.out in the working directory"),
     (r"standard error", r"the job's error file -> the job's output file$", "NAME-JOBID.out in the working directory"),
     (r"env (added|lost|changed) _", "", "the program that a shell started last"),
@@ -20,7 +19,6 @@ ON_PURPOSE = [
     (r"field MailUser", r"-> $", "without an event no mail is sent"),
     (r"field (ExitCode|JobState|Reason|DerivedExitCode)", r"^0:(\d+) -> 1\d\d:0$|NonZeroExitCode", "a signal is exit code 128 + n"),
     (r"parent", r"-> dlrun$", "dlrun starts the program of a simple script, or the script"),
-    (r"process group", "", "the command leads a process group"),
 ]
 
 
