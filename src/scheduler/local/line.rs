@@ -182,10 +182,10 @@ impl Kind {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entry::{Entry, Here};
-    use super::super::process::Identity;
-    use super::super::share::Asked;
     use super::*;
+    use crate::scheduler::local::entry::{Entry, Here};
+    use crate::scheduler::local::process::Identity;
+    use crate::scheduler::local::share::Asked;
 
     const MACHINE: Machine = Machine { cpus: 8, memory: 64 << 30, gpus: Some(2) };
     const ALICE: u32 = 4_000_001;

@@ -163,8 +163,8 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use super::super::share::Asked;
     use super::*;
+    use crate::scheduler::local::share::Asked;
 
     fn ticket_of(runner: u32, dir: &Path) -> Ticket {
         let text = serde_json::json!({
