@@ -55,8 +55,7 @@ impl JobSigns {
         }
         let Some(environ) = environ(proc, pid) else { return false };
         let has = |sign: &String| entries(&environ).any(|entry| entry == sign.as_bytes());
-        let is_of_another_run =
-            value(&environ, RUN).is_some() && !self.run_id.as_ref().is_some_and(|run_id| has(run_id));
+        let is_of_another_run = value(&environ, RUN).is_some() && !self.run_id.as_ref().is_some_and(&has);
         self.all_of.iter().all(has) && !is_of_another_run
     }
 }
