@@ -75,6 +75,7 @@ mod recipes;
 mod records;
 mod rules;
 mod rundir;
+mod same_real;
 mod schema;
 mod site;
 mod slurm_real;

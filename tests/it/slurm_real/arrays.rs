@@ -81,7 +81,7 @@ fn a_part_that_is_refused_takes_the_others_back() {
     fs::create_dir(&tools).unwrap();
     let sbatch = user.write(
         "tools/sbatch",
-        "#!/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\ncase \"$*\" in *OFFSET*) set -- --partition=nosuch \"$@\" ;; esac\nwords=\nfor word; do case $word in --partition=batch) ;; *) words=\"$words $word\" ;; esac; done\nexec sbatch $words\n",
+        "#!/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\nscript=$(cat)\nif printf '%s\\n' \"$script\" | grep -q ^DLRUN_ARRAY_OFFSET=; then set -- --partition=nosuch \"$@\"; fi\nwords=\nfor word; do case $word in --partition=batch) ;; *) words=\"$words $word\" ;; esac; done\nprintf '%s\\n' \"$script\" | sbatch $words\n",
     );
     fs::set_permissions(&sbatch, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let mut user = user;

@@ -22,7 +22,7 @@ fn sbatch(user: &User, script: &str, options: &[&str]) -> String {
 /// Variables of dlrun's own, and what differs between any two jobs.
 fn names(environment: &str) -> BTreeSet<&str> {
     let names = environment.lines().filter_map(|line| Some(line.split_once('=')?.0));
-    names.filter(|name| !name.starts_with("DLRUN_")).collect()
+    names.filter(|name| !name.starts_with("DLRUN_") && *name != "_").collect()
 }
 
 #[test]
