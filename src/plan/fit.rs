@@ -9,30 +9,28 @@ use crate::site::{self, Misfit, Wanted};
 
 /// What stands elsewhere than in the job file and decides all the same: options handed through, the user's environment.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Elsewhere<'a> {
-    queue: Option<&'a str>,
+pub(super) struct Elsewhere<'a> {
+    pub(super) queue: Option<&'a str>,
     qos: Option<&'a str>,
     /// Another cluster takes the job, of which nothing is known here.
-    other_cluster: bool,
+    pub(super) other_cluster: bool,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
     /// Misfits become problems, each at its key.
     pub(super) fn fit(&mut self, resources: &PlannedResources, scheduler: SchedulerKind) {
         let facts = self.facts;
         let held =
             facts.site.as_ref().filter(|model| facts.hold_against_site && model.scheduler == scheduler);
         let Some(model) = held else { return };
-        let section = &self.spec.scheduler;
-        let options: Vec<&str> =
-            section.directives.iter().chain(&section.arguments).map(|option| option.value.as_str()).collect();
-        let elsewhere = elsewhere(&options, self.facts, scheduler, resources);
+        let elsewhere = self.elsewhere(resources, scheduler);
         if elsewhere.other_cluster {
             return;
         }
         let tables = &self.settings.tables().queues;
         let model = &site::overlaid(model, tables);
-        let wanted = wanted(resources, &elsewhere);
+        let wanted =
+            Wanted { qos: elsewhere.qos.or(resources.qos.as_deref()), ..wanted(resources, elsewhere.queue) };
         for table in tables.iter().filter(|table| Some(table.name.as_str()) == wanted.queue) {
             let note = format!(
                 "limits of queue `{}` are by the site's configuration too ({})",
@@ -51,6 +49,14 @@ impl Resolver<'_> {
         self.notes.extend(site::remarks(&wanted, last_index, model));
     }
 
+    /// What decides in place of the job file and the settings.
+    pub(super) fn elsewhere(&self, resources: &PlannedResources, scheduler: SchedulerKind) -> Elsewhere<'a> {
+        let section = &self.spec.scheduler;
+        let options: Vec<&'a str> =
+            section.directives.iter().chain(&section.arguments).map(|option| option.value.as_str()).collect();
+        elsewhere(&options, self.facts, scheduler, resources)
+    }
+
     fn problem_of(&self, misfit: Misfit) -> Problem {
         let Misfit { key, message, hint } = misfit;
         let message = format!("`resources.{key}`: {message}");
@@ -65,11 +71,12 @@ impl Resolver<'_> {
     }
 }
 
-fn wanted<'a>(resources: &'a PlannedResources, elsewhere: &Elsewhere<'a>) -> Wanted<'a> {
+/// What the job asks of a site; `queue` is the one that takes it in place of the job's own.
+pub(super) fn wanted<'a>(resources: &'a PlannedResources, queue: Option<&'a str>) -> Wanted<'a> {
     Wanted {
-        queue: elsewhere.queue.or(resources.queue.as_deref()),
+        queue: queue.or(resources.queue.as_deref()),
         account: resources.account.as_deref(),
-        qos: elsewhere.qos.or(resources.qos.as_deref()),
+        qos: resources.qos.as_deref(),
         nodes: resources.nodes,
         tasks_per_node: resources.tasks_per_node,
         cpus_per_task: resources.cpus_per_task,

@@ -11,9 +11,9 @@ use super::image::Fitting;
 use super::resolve::Resolver;
 use super::{PlannedResources, explore, words};
 use crate::catalogue::{Choice, Device, Entry, choose, compiler_by_rule, compilers_of};
-use crate::job::{NodeCount, Provenance, SchedulerKind};
+use crate::job::{JobSpec, NodeCount, Provenance, SchedulerKind, Workload};
 use crate::model::Situation;
-use crate::record::{Basis, Forecast, Interval};
+use crate::record::{Basis, Forecast, Identity, Interval};
 use crate::site;
 use crate::units::display_seconds;
 
@@ -86,6 +86,14 @@ impl Prospect {
         }
     }
 
+    /// Widens the forecast of the whole run to what repeats of it took, from the shortest to the longest, in seconds.
+    pub(super) fn cover(&mut self, repeats: Option<(f64, f64)>) {
+        let forecast = self.candidates.first_mut().and_then(|first| first.forecast.as_mut());
+        if let Some(((low, high), forecast)) = repeats.zip(forecast) {
+            forecast.cover(low, high);
+        }
+    }
+
     /// Why the chosen one, by the model: `3.10 s an epoch (..), from 12 runs like this; next best X, 4.00 s`. `differs` says
     /// which candidate stands for another choice. Of a run that explores: what it tries, and what is best known, of all that
     /// could be chosen.
@@ -137,6 +145,11 @@ fn apart(other: &Candidate, chosen: &Candidate) -> String {
     }
 }
 
+/// Whether the job file tells anything of the training.
+fn says_what_it_trains(spec: &JobSpec) -> bool {
+    spec.framework.name.is_some() || spec.workload != Workload::default() || spec.left_to_model.compiler
+}
+
 /// A forecast that leaves everything open is none: nothing is chosen by it, and rules decide.
 fn says_something(forecast: &Forecast) -> bool {
     let closed =
@@ -169,6 +182,7 @@ impl Resolver<'_> {
         scheduler: SchedulerKind,
         queue: Option<&str>,
         resources: &PlannedResources,
+        identity: &Identity,
     ) -> Prospect {
         let facts = self.facts;
         let entries = &facts.images.entries;
@@ -182,14 +196,16 @@ impl Resolver<'_> {
         let mut candidates: Vec<(usize, Candidate)> = ways.iter().enumerate().flat_map(of_way).collect();
         let mut assumed_hardware = None;
         if let Some(model) = &facts.model {
-            let asked = self.question(model, scheduler, queue, resources);
+            let asked = self.question(model, scheduler, queue, resources, identity);
             let situation = |(at, candidate): &(usize, Candidate)| {
                 situation_of(&asked.situation, &ways[*at], candidate.nodes)
             };
             let situations: Vec<Situation> = candidates.iter().map(situation).collect();
             let forecasts = model.model.forecasts_on(&situations, &asked.kinds);
             for ((_, candidate), forecast) in candidates.iter_mut().zip(forecasts) {
-                candidate.forecast = Some(forecast).filter(says_something);
+                // Of a job that does not say what it trains other trainings tell nothing.
+                let is_told = says_what_it_trains(self.spec) || forecast.basis <= Basis::Workload;
+                candidate.forecast = Some(forecast).filter(|told| is_told && says_something(told));
             }
             let scaled = model.model.has_scaled(&asked.situation);
             self.judge_sizes(&mut candidates, sizes.len(), scaled);

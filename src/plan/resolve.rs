@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use super::alike::Ladder;
 use super::facts::SiteFacts;
+use super::identity::identity_of;
+use super::surroundings::{Surroundings, add_limits};
 use super::{
     Decision, ImageCandidate, NoImage, Plan, PlannedResources, Rejected, compiler, pass_through,
     pass_through_pbs, said_twice,
@@ -32,15 +35,24 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let mut resources = resolver.resources(fewest, scheduler);
     resolver.dialect(scheduler, &name, launcher);
     let queue = resolver.final_queue(&resources, scheduler);
-    let mut prospect = resolver.prospect(scheduler, queue.as_deref(), &resources);
-    resolver.settle(&mut resources, &prospect, scheduler, queue.as_deref());
-    resolver.house(&resources, scheduler == SchedulerKind::Local);
+    let mut identity = identity_of(spec, facts);
+    let mut prospect = resolver.prospect(scheduler, queue.as_deref(), &resources, &identity);
+    resolver.settle(&mut resources, &prospect);
     let behind = resolver.decisions.len();
     let (mut image, python_env) = resolver.environment(&mut prospect);
     let framework = resolver.framework(&prospect);
+    let surroundings =
+        Surroundings { image: image.as_ref(), python_env: python_env.as_deref(), framework: &framework };
+    identity.environment = resolver.surroundings(&surroundings, scheduler, queue.as_deref(), &resources);
+    identity.asked = resolver.asked(&resources, scheduler, queue.as_deref(), launcher);
+    let ladder = Ladder::new(&identity, scheduler, &facts.history);
+    resolver.limits(&mut resources, &ladder, scheduler, queue.as_deref());
+    prospect.cover(ladder.repeats());
+    add_limits(&mut identity.asked, &resources);
     resolver.told(&prospect);
     // It is told where it was asked for, though it goes by the queue.
     resolver.decisions[before_environment..].rotate_left(behind - before_environment);
+    resolver.house(&resources, scheduler == SchedulerKind::Local);
     let storage = resolver.storage(queue.as_deref());
     let mut attached = resolver.rules(scheduler, queue.as_deref(), storage.as_ref());
     compiler::add_variables(&mut attached.env, &framework, resources.gpus_per_node.is_some());
@@ -78,6 +90,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         directives: attached.directives,
         arguments: attached.arguments,
         workload: spec.workload.clone(),
+        identity: Some(identity),
         forecast: prospect.forecast().cloned(),
         timing: spec.timing.as_ref().map(|timing| timing.value.clone()),
         interval_ms: millis(settings.monitor_interval()),
@@ -338,7 +351,7 @@ pub(super) fn shown_argv(argv: &[String]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::path::PathBuf;
 
     use super::*;
@@ -347,7 +360,7 @@ mod tests {
     use crate::site::{NodeType, Queue, SiteModel};
     use crate::units::Walltime;
 
-    fn facts() -> SiteFacts {
+    pub(in crate::plan) fn facts() -> SiteFacts {
         SiteFacts {
             job_file: "/home/u/my job.toml".into(),
             workdir: "/home/u".into(),
@@ -365,6 +378,8 @@ mod tests {
             cpus: Some(2),
             mpirun: None,
             model: None,
+            named: std::collections::BTreeMap::new(),
+            history: crate::plan::History::default(),
             dlrun: "/usr/bin/dlrun".into(),
         }
     }
@@ -432,10 +447,10 @@ mod tests {
     }
 
     #[test]
-    fn auto_without_a_model_leaves_the_line_out_and_says_so() {
+    fn auto_leaves_the_line_out_where_nothing_is_known_of_the_queue_and_says_so() {
         let plan = plan("[resources]\nmemory = \"auto\"\nwalltime = \"auto\"\n", &with_slurm(&[]));
         assert_eq!((plan.resources.memory, plan.resources.walltime), (None, None));
-        assert!(decision(&plan, "memory").why.contains("performance model"));
+        assert!(decision(&plan, "memory").why.contains("no run of this program is recorded"));
     }
 
     #[test]
@@ -499,7 +514,7 @@ mod tests {
         assert!(problem(&long, &facts()).contains("is the limit"));
     }
 
-    fn with_site(environment: &[(&str, &str)]) -> SiteFacts {
+    pub(in crate::plan) fn with_site(environment: &[(&str, &str)]) -> SiteFacts {
         let queue = |name: &str, hours: u64| Queue {
             name: name.into(),
             is_default: name == "batch",
@@ -514,6 +529,7 @@ mod tests {
             version: None,
             asked_at_ms: 0,
             accounting: None,
+            accounts_memory: None,
             max_array_index: Some(1000),
             max_array_elements: None,
             queues: vec![queue("batch", 24), queue("long", 168)],

@@ -107,6 +107,17 @@ impl Forecast {
         }
     }
 
+    /// Widens the whole run's time so that it holds what repeats took, from `low` to `high` seconds; where half of the repeats
+    /// would lie outside, its middle is theirs.
+    pub fn cover(&mut self, low: f64, high: f64) {
+        let middle = f64::midpoint(low, high);
+        let told = self.total_seconds.get_or_insert(Interval { mean: middle, median: middle, low, high });
+        if !(low..=high).contains(&told.median) {
+            (told.mean, told.median) = (middle, middle);
+        }
+        (told.low, told.high) = (told.low.min(low), told.high.max(high));
+    }
+
     /// What [`Forecast::time`] is the time of.
     #[must_use]
     pub fn time_of(&self) -> &'static str {

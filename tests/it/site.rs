@@ -36,6 +36,7 @@ fn model(asked_at_ms: u64) -> SiteModel {
         version: Some("22.05.8".into()),
         asked_at_ms,
         accounting: Some(false),
+        accounts_memory: None,
         max_array_index: Some(1000),
         max_array_elements: None,
         queues: vec![

@@ -25,12 +25,18 @@ pub(super) fn site(slurm: &Slurm) -> Result<SiteModel, SchedulerError> {
         asked_at_ms: now_ms(),
         accounting: setting(&config, "AccountingStorageType")
             .map(|kind| !kind.ends_with("/none") && kind != "(null)"),
+        accounts_memory: accounts_memory(&config),
         max_array_index: largest_index(&config),
         max_array_elements: None,
         queues: partitions.lines().filter_map(queue).collect(),
         nodes: node_types(&nodes),
         licenses: licenses.lines().filter_map(license).collect(),
     })
+}
+
+/// `SelectTypeParameters    = CR_CORE_MEMORY`: without `MEMORY` every job may use all that its nodes have (`slurm.conf(5)`).
+fn accounts_memory(config: &str) -> Option<bool> {
+    Some(setting(config, "SelectTypeParameters")?.to_ascii_uppercase().contains("MEMORY"))
 }
 
 /// The largest index that a job array may have, where Slurm tells it.
