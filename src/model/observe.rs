@@ -294,11 +294,17 @@ impl NodeMeasure {
         (self.epochs.ended == 1).then_some(Length::AtLeast(passed_ms as f64 / 1e3))
     }
 
-    /// What of the run's `wall` seconds was no training; `None` where not all epochs are known.
+    /// What of the run's `wall` seconds was no training; `None` where not all epochs are known. An epoch without a time, as the
+    /// first of a program that never says when it begins, is taken for a steady one: by how much it was longer is in this then.
     fn outside_of(&self, wall: f64) -> Option<f64> {
         let all = u64::from(self.epochs.ended) == self.epochs_completed && self.restarts == 0;
-        let outside = wall - self.epochs.training_seconds.filter(|_| all)?;
-        (outside >= 0.0).then_some(outside)
+        let training = self.epochs.training_seconds.filter(|_| all);
+        if let Some(training) = training {
+            return Some(wall - training).filter(|outside| *outside >= 0.0);
+        }
+        // Where that first epoch was shorter there is nothing outside that could be told from it.
+        let outside = wall - self.epochs.likely_seconds.filter(|_| all)?;
+        (outside > -self.epochs.steady_seconds?).then_some(outside.max(0.0))
     }
 
     /// The same of a run that was cut off: what it spent in an epoch that it did not end is no part of it.

@@ -1,7 +1,7 @@
 //! What the job file leaves to the performance model: nodes and compiler; and what it expects.
 
 use super::candidate::named;
-use super::prospect::Prospect;
+use super::prospect::{Prospect, says_what_it_trains};
 use super::resolve::{JOB_FILE, Resolver};
 use super::{Candidate, PlannedResources, Rejected, words};
 use crate::job::NodeCount;
@@ -63,7 +63,18 @@ impl Resolver<'_> {
         if self.spec.left_to_model.compiler {
             self.compiled(prospect, chosen);
         }
-        let (Some(forecast), Some(model)) = (&chosen.forecast, &prospect.model) else { return };
+        let (Some(forecast), Some(model)) = (&chosen.forecast, &prospect.model) else {
+            // Jobs that nobody declares and that never ran are no news.
+            let is_news = says_what_it_trains(self.spec);
+            if let Some(why) = prospect.silence.as_ref().filter(|_| is_news) {
+                self.decide(
+                    "forecast",
+                    "none",
+                    format!("the performance model says nothing of this job: {why}"),
+                );
+            }
+            return;
+        };
         let why = format!("model {} ({}), {}", forecast.model, model.origin, words::basis_of(forecast));
         self.decide("forecast", words::all_of(forecast), why);
         for beyond in &forecast.beyond {

@@ -268,6 +268,9 @@ pub struct Plan {
     /// decisions name some.
     #[serde(skip)]
     pub ways: Vec<Candidate>,
+    /// Why the performance model that is there says nothing of the job.
+    #[serde(skip)]
+    pub no_forecast: Option<String>,
     /// `image.build` is `auto` and no image fits: what has to be built, before the job may be handed over.
     #[serde(skip)]
     pub no_image: Option<NoImage>,

@@ -106,6 +106,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         notes,
         candidates,
         ways: prospect.candidates,
+        no_forecast: prospect.silence,
         no_image,
     };
     check_size(&plan, problems)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::job::{JobState, RunId, SchedulerKind, Workload};
 
@@ -192,11 +193,26 @@ impl Identity {
         let mut workload = workload.clone();
         if workload.model.is_none() && self.declared.is_none() {
             workload.model = Some(self.key.clone());
+            workload.dataset = workload.dataset.or_else(|| self.data());
         }
         workload.epochs = workload.epochs.or_else(|| self.only_one(&EPOCHS));
         workload.samples = workload.samples.or_else(|| self.only_one(&SAMPLES));
         workload.batch_size = workload.batch_size.or_else(|| self.only_one(&BATCH));
         workload
+    }
+
+    /// A name of what it reads: the last part of the first path, and a hash of all.
+    fn data(&self) -> Option<String> {
+        let first = &self.inputs.first()?.path;
+        let name = first.rsplit('/').next().unwrap_or(first);
+        let mut hash = Sha256::new();
+        for Input { path, digest, bytes } in &self.inputs {
+            // A file is its content, wherever it lies.
+            hash.update(digest.as_ref().unwrap_or(path).as_bytes());
+            hash.update(bytes.unwrap_or(0).to_le_bytes());
+        }
+        let digest = hash.finalize();
+        Some(format!("{name} {:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3]))
     }
 
     /// The whole number that goes by one of these names, where there is one only.

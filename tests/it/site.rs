@@ -77,8 +77,7 @@ fn with_sinfo(env: &TestEnv) -> Fake {
 /// Makes that Slurm tell queues and nodes: `batch` of four nodes for a day, `gpu` of two for a week, `old` that is closed.
 /// Its clock goes `behind` by so many seconds.
 fn tell_site(env: &TestEnv, behind: u32) {
-    let config =
-        "SLURM_VERSION = 22.05.8\nMaxArraySize = 1001\nAccountingStorageType = accounting_storage/none";
+    let config = "SLURM_VERSION = 22.05.8\nMaxArraySize = 1001\nAccountingStorageType = accounting_storage/none\nSelectTypeParameters = CR_CORE_MEMORY";
     let queue = |name: &str, more: &str, state: &str| {
         format!("PartitionName={name} AllowAccounts=ALL {more} MinNodes=0 State={state} TotalNodes=4")
     };
@@ -98,7 +97,7 @@ fn tell_site(env: &TestEnv, behind: u32) {
     ));
 }
 
-fn with_site() -> (TestEnv, Fake) {
+pub(crate) fn with_site() -> (TestEnv, Fake) {
     let env = TestEnv::new();
     let sbatch = env.fake_slurm();
     tell_site(&env, 0);
