@@ -71,6 +71,7 @@ pub(super) fn number(text: &str) -> Option<f64> {
 
 /// What an argument is about. `value` decides where a name has two uses.
 pub(super) fn about(name: &str, value: Option<&str>) -> About {
+    let is_variable = name.starts_with('$');
     let name = name.trim_start_matches('$').to_ascii_lowercase().replace('-', "_");
     let Some(value) = value else { return About::Work };
     let is_number = number(value).is_some();
@@ -85,7 +86,8 @@ pub(super) fn about(name: &str, value: Option<&str>) -> About {
             .iter()
             .any(|word| last.contains(word))
         // How many tokens there are is no secret.
-        || (ends_in(&["token", "pat"]) && !is_number);
+        || (ends_in(&["token", "cookie"]) && !is_number)
+        || (is_variable && ends_in(&["key"]) && !is_number);
     if is_secret {
         return About::Secret;
     }

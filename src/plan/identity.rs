@@ -417,13 +417,14 @@ fn digest_of(named: Option<&Named>) -> Option<String> {
     }
 }
 
-/// `https://user:word@host/x` without what stands before the `@`.
+/// `https://user:word@host/x?key=word` without user and query.
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let rest = rest.split('?').next().unwrap_or(rest);
     let authority = rest.find('/').unwrap_or(rest.len());
     match rest[..authority].rfind('@') {
         Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
-        None => url.to_owned(),
+        None => format!("{scheme}://{rest}"),
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use super::alike::Ladder;
 use super::facts::SiteFacts;
 use super::identity::identity_of;
-use super::surroundings::{Surroundings, add_limits};
+use super::surroundings::{Going, Surroundings};
 use super::{
     Decision, ImageCandidate, NoImage, Plan, PlannedResources, Rejected, compiler, pass_through,
     pass_through_pbs, said_twice,
@@ -35,21 +34,13 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let mut resources = resolver.resources(fewest, scheduler);
     resolver.dialect(scheduler, &name, launcher);
     let queue = resolver.final_queue(&resources, scheduler);
-    let mut identity = identity_of(spec, facts);
+    let identity = identity_of(spec, facts);
     let mut prospect = resolver.prospect(scheduler, queue.as_deref(), &resources, &identity);
     resolver.settle(&mut resources, &prospect);
     let behind = resolver.decisions.len();
-    let (mut image, python_env) = resolver.environment(&mut prospect);
-    let framework = resolver.framework(&prospect);
-    let surroundings =
-        Surroundings { image: image.as_ref(), python_env: python_env.as_deref(), framework: &framework };
-    identity.environment = resolver.surroundings(&surroundings, scheduler, queue.as_deref(), &resources);
-    identity.asked = resolver.asked(&resources, scheduler, queue.as_deref(), launcher);
-    let ladder = Ladder::new(&identity, scheduler, &facts.history);
-    resolver.limits(&mut resources, &ladder, scheduler, queue.as_deref());
-    prospect.cover(ladder.repeats());
-    add_limits(&mut identity.asked, &resources);
-    resolver.told(&prospect);
+    let going = Going { launcher, scheduler, queue: queue.as_deref() };
+    let Surroundings { mut image, python_env, framework, identity } =
+        resolver.surroundings(identity, &going, &mut resources, &mut prospect);
     // It is told where it was asked for, though it goes by the queue.
     resolver.decisions[before_environment..].rotate_left(behind - before_environment);
     resolver.house(&resources, scheduler == SchedulerKind::Local);

@@ -1,6 +1,7 @@
 //! Limits that are left open, beside recorded runs: `walltime = "auto"` and `memory = "auto"` on a Slurm that is played.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use dlrun::job::JobState;
 use dlrun::record::{Epoch, ExitStatus, NodeState, Outcome, Progress, RunRecord, Status};
@@ -68,7 +69,7 @@ fn plant(
     };
     let code = i32::from(state != JobState::Completed);
     let begun = submitted_at_ms + 60_000;
-    let ended = begun + std::time::Duration::from_secs_f64(seconds).as_millis() as u64;
+    let ended = begun + u64::try_from(Duration::from_secs_f64(seconds).as_millis()).expect("it fits");
     let mut measured = node(run_id(number), "n1", ended);
     measured.state = NodeState::Ended;
     measured.exit = Some(ExitStatus::Code(code));
@@ -286,4 +287,27 @@ fn a_repeat_that_ran_is_inside_of_its_forecast() {
     let of = |key: &str| total[key].as_f64().expect("a number");
     assert!(of("low") <= 40.0 && of("high") >= 400.0, "{total}");
     assert_eq!(walltime(&env, &file), 900, "400 s, half as much again and a minute");
+}
+
+#[test]
+fn a_job_of_the_readme_has_a_forecast_after_one_run_and_a_fit() {
+    let env = place();
+    // As `jobs/mnist-cnn/train.toml`, without its Python environment.
+    let mnist = "[workload]\nmodel = \"mnist-cnn\"\nparameters = 1199882\ndataset = \"digits\"\nsamples = 6000\nbatch_size = 128\n\
+                 epochs = 3\nprecision = \"fp32\"\n";
+    let mnist = open(&env, "mnist-cnn", "python3 short.py --epochs 3", mnist);
+    let hello = open(&env, "hello", "python3 slow.py", "");
+    let _ =
+        plant(&env, &mnist, 1, 14.0, JobState::Completed, &|epoch| stated(3.0)(epoch).filter(|_| epoch <= 3));
+    let _ = plant(&env, &hello, 2, 0.82, JobState::Completed, &|_| None);
+    let _ = env.dlrun(["model", "fit"]).run().code(0);
+    for (file, seconds) in [(&mnist, 14.0), (&hello, 0.82)] {
+        let forecast = planned(&env, file)["plan"]["forecast"].clone();
+        let total = &forecast["total_seconds"];
+        assert!(total["low"].as_f64().is_some_and(|low| low <= seconds), "{forecast}");
+        assert!(total["high"].as_f64().is_some_and(|high| high >= seconds), "{forecast}");
+        let predicted =
+            env.dlrun(["model", "predict", "--json", "--no-check"]).arg(file).run().code(0).result();
+        assert_eq!(predicted["forecast"], forecast);
+    }
 }

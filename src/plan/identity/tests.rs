@@ -94,9 +94,11 @@ fn variables_of_the_job_file_are_arguments() {
 #[test]
 fn secrets_are_not_kept() {
     let identities = [
-        of_command("python train.py --token hunter2 --api-key=hunter2 https://u:hunter2@host/x"),
+        of_command(
+            "python train.py --token hunter2 --api-key=hunter2 https://u:hunter2@host/x https://host/y?sig=hunter2",
+        ),
         of(
-            "[run]\ncommand = [\"sh\", \"-c\", \"export PASSWORD=hunter2; train /x\"]\nenv = { DB_PASSWORD = \"hunter2\" }\n",
+            "[run]\ncommand = [\"sh\", \"-c\", \"export PASSWORD=hunter2; train /x\"]\nenv = { DB_PASSWORD = \"hunter2\", WANDB_KEY = \"hunter2\" }\n",
         ),
     ];
     for identity in identities {
@@ -150,7 +152,7 @@ proptest! {
     #[test]
     fn any_other_word_changes_the_key(word in "[a-zA-Z][a-zA-Z0-9]{0,11}", at in 0_usize..3) {
         prop_assume!(word != "fixed");
-        let mut words = vec!["--mode", "fixed", "--fast", "fixed"];
+        let mut words = ["--mode", "fixed", "--fast", "fixed"];
         let before = of_command(&format!("python train.py {}", words.join(" ")));
         words[if at == 2 { 3 } else { 1 }] = &word;
         let after = of_command(&format!("python train.py {}", words.join(" ")));

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use super::super::{Decision, History, Plan, SiteFacts, identity_of, resolve};
 use super::*;
 use crate::config::{Defaults, Settings};
 use crate::job::{JobState, RunId};
 use crate::plan::resolve::tests::with_site;
+use crate::plan::{Decision, History, Plan, SiteFacts, identity_of, resolve};
 use crate::record::Past;
 
 const GIB: u64 = 1 << 30;

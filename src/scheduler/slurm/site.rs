@@ -252,6 +252,13 @@ mod tests {
         let line = "LicenseName=matlab Total=4 Used=0 Free=4 Reserved=0 Remote=no";
         assert_eq!(license(line), Some(("matlab".to_owned(), 4)));
         assert_eq!(license("No licenses configured in Slurm."), None);
+        let accounts =
+            |parameters: &str| accounts_memory(&format!("SelectTypeParameters    = {parameters}\n"));
+        assert_eq!(
+            [accounts("CR_CORE_MEMORY"), accounts("CR_CORE,CR_ONE_TASK_PER_CORE")],
+            [Some(true), Some(false)]
+        );
+        assert_eq!(accounts_memory(config), None);
     }
 
     #[test]
