@@ -16,6 +16,7 @@ use super::images::auto_build;
 use super::images::facts as image_facts;
 use super::images::making::{self, Order};
 use super::model;
+use super::past;
 use super::schedulers;
 use super::session::{PATIENCE, Session, within};
 use super::site::{self, Known};
@@ -24,7 +25,7 @@ use crate::command::find;
 use crate::config::{Rule, Settings, Subject};
 use crate::container::find_runtime;
 use crate::diagnostic::Problem;
-use crate::job::{self, Asked, Command, JobSpec, Launcher, NodeCount, SchedulerKind, Workload};
+use crate::job::{self, Asked, Command, JobSpec, Launcher, NodeCount, SchedulerKind};
 use crate::model::Hardware;
 use crate::monitor::{cpus_effective, host_facts};
 use crate::plan::{self, ImageFacts, ModelFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
@@ -96,6 +97,7 @@ impl Job {
         let mut facts = place.facts(session, &spec, file, python.as_ref())?;
         facts.images = images;
         facts.model = model_facts(session, &spec, &facts);
+        facts.history = past::history(session, &spec, &facts);
         if !spec.resources.depends.is_empty() {
             let scheduler = plan::scheduler_of(&spec, &session.settings, &facts);
             let targets = depends::targets(session, &spec, scheduler, !args.no_check)?;
@@ -166,6 +168,7 @@ fn resolved(
     let held = against == Against::Site;
     let asks = held
         || goes_by_queue(spec, settings)
+        || limits_are_open(spec)
         || (facts.model.is_some() && model_goes_by_site(spec, settings));
     let mut known = if asks { site::known(session, kind) } else { None };
     facts.site = known.as_ref().map(|known| known.model.clone());
@@ -188,19 +191,8 @@ fn resolved(
     (tried, known)
 }
 
-/// The performance model with what it must know of this moment, where the job has a use for it: the file is not read for
-/// others.
+/// The performance model, where there is one, with what it must know of this moment.
 fn model_facts(session: &Session, spec: &JobSpec, facts: &SiteFacts) -> Option<ModelFacts> {
-    let asks = &spec.resources;
-    let has_use = spec.framework.name.is_some()
-        || spec.workload != Workload::default()
-        || spec.left_to_model.compiler
-        || asks.walltime == Some(Asked::Auto)
-        || asks.memory == Some(Asked::Auto)
-        || is_range(spec);
-    if !has_use {
-        return None;
-    }
     let (model, origin) = model::current(session)?;
     // Only runs that explore draw by it.
     let runs = if spec.left_to_model.explore > 0.0 { recorded_runs(session) } else { 0 };
@@ -237,11 +229,17 @@ fn names_queue(spec: &JobSpec, settings: &Settings) -> bool {
     spec.resources.queue.is_some() || settings.default_queue().is_some()
 }
 
+/// Says whether a limit is `auto`: what the queue allows may become of it.
+fn limits_are_open(spec: &JobSpec) -> bool {
+    let asked = &spec.resources;
+    asked.walltime == Some(Asked::Auto) || asked.memory == Some(Asked::Auto)
+}
+
 /// The same of what the performance model says: it knows the hardware by the queue, and limits of the queue hold for what it
 /// chooses.
 fn model_goes_by_site(spec: &JobSpec, settings: &Settings) -> bool {
     let asked = &spec.resources;
-    let left = asked.walltime == Some(Asked::Auto) || asked.memory == Some(Asked::Auto) || is_range(spec);
+    let left = is_range(spec);
     // A type of GPU may come with a constraint, and a constraint tells the nodes.
     let is_narrow = asked.constraint.is_some() || asked.gpus_on_node().is_some();
     left || is_narrow || !names_queue(spec, settings)
@@ -408,6 +406,8 @@ impl Place {
             }),
             cpus: allowed_cpus(),
             mpirun: wants_mpi.then(|| find("mpirun", &[])).flatten(),
+            named: past::named(spec, &self.workdir),
+            history: plan::History::default(),
             dlrun: std::env::current_exe()?,
         })
     }

@@ -23,6 +23,7 @@ mod model;
 mod outcome;
 mod output;
 mod outputs;
+mod past;
 mod progress;
 mod refusal;
 mod schedulers;

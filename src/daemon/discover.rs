@@ -107,6 +107,7 @@ impl Discovery {
             workload: Workload::default(),
             tasks_per_node: None,
             queue: None,
+            identity: None,
             forecast: None,
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
         };

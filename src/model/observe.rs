@@ -294,11 +294,17 @@ impl NodeMeasure {
         (self.epochs.ended == 1).then_some(Length::AtLeast(passed_ms as f64 / 1e3))
     }
 
-    /// What of the run's `wall` seconds was no training; `None` where not all epochs are known.
+    /// What of the run's `wall` seconds was no training; `None` where not all epochs are known. An epoch without a time, as the
+    /// first of a program that never says when it begins, is taken for a steady one: by how much it was longer is in this then.
     fn outside_of(&self, wall: f64) -> Option<f64> {
         let all = u64::from(self.epochs.ended) == self.epochs_completed && self.restarts == 0;
-        let outside = wall - self.epochs.training_seconds.filter(|_| all)?;
-        (outside >= 0.0).then_some(outside)
+        let training = self.epochs.training_seconds.filter(|_| all);
+        if let Some(training) = training {
+            return Some(wall - training).filter(|outside| *outside >= 0.0);
+        }
+        // Where that first epoch was shorter there is nothing outside that could be told from it.
+        let outside = wall - self.epochs.likely_seconds.filter(|_| all)?;
+        (outside > -self.epochs.steady_seconds?).then_some(outside.max(0.0))
     }
 
     /// The same of a run that was cut off: what it spent in an epoch that it did not end is no part of it.
@@ -315,6 +321,7 @@ impl NodeMeasure {
 mod tests {
     use super::*;
     use crate::model::tally::tests::{figures, stated};
+    use crate::record::Epoch;
 
     fn node() -> NodeMeasure {
         NodeMeasure {
@@ -401,6 +408,23 @@ mod tests {
         // That it ended by itself bounds nothing.
         assert_eq!(observed(Ending::Failed, vec![early]).expect("an observation").epoch_seconds, None);
         assert_eq!(observed(Ending::CutOff, vec![node()]).expect("an observation").epoch_seconds, None);
+    }
+
+    #[test]
+    fn a_first_epoch_without_a_time_is_told_with_what_is_outside() {
+        // It never says when an epoch begins, so its first has no time.
+        let epochs = figures(&[Epoch::default(), stated(1.0), stated(1.0), stated(1.0), stated(1.0)]);
+        let slow = NodeMeasure { epochs_completed: 5, epochs, ..node() };
+        let seen = observed(Ending::Completed, vec![slow.clone()]).expect("an observation");
+        assert_eq!((seen.epoch_seconds, seen.first_extra_seconds), (Some(Length::Known(1.0)), None));
+        assert_eq!(seen.outside_seconds, Some(Length::Known(57.0)), "62 s and five epochs");
+        let lacking = NodeMeasure { epochs_completed: 6, ..slow };
+        assert_eq!(observed(Ending::Completed, vec![lacking]).expect("an observation").outside_seconds, None);
+        // Where the first was shorter than the others nothing is left.
+        let epochs = figures(&[Epoch::default(), stated(20.0), stated(21.0), stated(21.0)]);
+        let quick = NodeMeasure { epochs_completed: 4, epochs, ..node() };
+        let seen = observed(Ending::Completed, vec![quick]).expect("an observation");
+        assert_eq!(seen.outside_seconds, Some(Length::Known(0.0)));
     }
 
     #[test]

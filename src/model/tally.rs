@@ -45,6 +45,8 @@ pub struct EpochFigures {
     pub only_seconds: Option<f64>,
     /// Time of all of them, in seconds; `None` where one has no time.
     pub training_seconds: Option<f64>,
+    /// The same, with those that have no time taken for steady ones; `None` where none is steady.
+    pub likely_seconds: Option<f64>,
     /// Epochs that ended.
     pub ended: u32,
     /// Those without a usable time: none, zero, negative or no number.
@@ -109,6 +111,8 @@ impl EpochTally {
             steady: if steady_seconds.is_some() { self.steady[most] } else { 0 },
             first_extra_seconds: warm.zip(steady_seconds).map(|(first, steady)| first.seconds - steady),
             only_seconds: self.first.filter(|_| self.ended == 1).map(|first| first.seconds),
+            likely_seconds: steady_seconds
+                .map(|steady| self.training_nanoseconds as f64 / 1e9 + f64::from(self.passed_over) * steady),
             training_seconds: (self.passed_over == 0 && self.ended > 0)
                 .then(|| self.training_nanoseconds as f64 / 1e9),
             ended: self.ended,

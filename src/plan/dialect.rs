@@ -374,6 +374,8 @@ mod tests {
             cpus: Some(2),
             mpirun: None,
             model: None,
+            named: std::collections::BTreeMap::new(),
+            history: crate::plan::History::default(),
             dlrun: "/usr/bin/dlrun".into(),
         }
     }

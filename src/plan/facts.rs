@@ -9,6 +9,7 @@ use super::Rejected;
 use crate::catalogue::{Accelerator, Entry};
 use crate::job::{JobId, JobState, SchedulerKind};
 use crate::model::{Hardware, Model};
+use crate::record::Past;
 use crate::site::SiteModel;
 
 /// A scheduler whose commands are found.
@@ -118,6 +119,37 @@ impl PartialEq for ModelFacts {
     }
 }
 
+/// What an argument of the command names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// A file.
+    File {
+        /// Absolute.
+        path: PathBuf,
+        /// Length, in bytes.
+        bytes: u64,
+        /// SHA-256 of a short one, in hexadecimal digits.
+        digest: Option<String>,
+        /// Whether it may be executed.
+        executable: bool,
+    },
+    /// A directory, absolute.
+    Directory(PathBuf),
+    /// Nothing that could be told of.
+    Absent,
+}
+
+/// The user's own runs of the same program, and what they are held against.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct History {
+    /// This host, which is the place of local jobs.
+    pub host: String,
+    /// Starts of runs that are over, in the order in which they were submitted.
+    pub past: Vec<Past>,
+    /// Why nobody could look.
+    pub unread: Option<String>,
+}
+
 /// Facts of the site and of the files around the job file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SiteFacts {
@@ -153,6 +185,10 @@ pub struct SiteFacts {
     pub cpus: Option<u64>,
     /// `mpirun` of this machine, where the job wants it.
     pub mpirun: Option<PathBuf>,
+    /// What the arguments of the command and of `[run] env` name, by their texts.
+    pub named: BTreeMap<String, Named>,
+    /// Runs that may be alike, where they were asked for.
+    pub history: History,
     /// The running dlrun.
     pub dlrun: PathBuf,
 }

@@ -9,31 +9,31 @@ use crate::site::{self, Misfit, Wanted};
 
 /// What stands elsewhere than in the job file and decides all the same: options handed through, the user's environment.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Elsewhere<'a> {
-    queue: Option<&'a str>,
+pub(super) struct Elsewhere<'a> {
+    pub(super) queue: Option<&'a str>,
     qos: Option<&'a str>,
     /// Another cluster takes the job, of which nothing is known here.
-    other_cluster: bool,
+    pub(super) other_cluster: bool,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
     /// Misfits become problems, each at its key.
     pub(super) fn fit(&mut self, resources: &PlannedResources, scheduler: SchedulerKind) {
         let facts = self.facts;
         let held =
             facts.site.as_ref().filter(|model| facts.hold_against_site && model.scheduler == scheduler);
         let Some(model) = held else { return };
-        let section = &self.spec.scheduler;
-        let options: Vec<&str> =
-            section.directives.iter().chain(&section.arguments).map(|option| option.value.as_str()).collect();
-        let elsewhere = elsewhere(&options, self.facts, scheduler, resources);
+        let elsewhere = self.elsewhere(resources, scheduler);
         if elsewhere.other_cluster {
             return;
         }
         let tables = &self.settings.tables().queues;
         let model = &site::overlaid(model, tables);
         let gpus = resources.gpus_on_node();
-        let wanted = wanted(resources, gpus.as_deref(), &elsewhere);
+        let wanted = Wanted {
+            qos: elsewhere.qos.or(resources.qos.as_deref()),
+            ..wanted(resources, gpus.as_deref(), elsewhere.queue)
+        };
         for table in tables.iter().filter(|table| Some(table.name.as_str()) == wanted.queue) {
             let note = format!(
                 "limits of queue `{}` are by the site's configuration too ({})",
@@ -52,6 +52,14 @@ impl Resolver<'_> {
         self.notes.extend(site::remarks(&wanted, last_index, model));
     }
 
+    /// What decides in place of the job file and the settings.
+    pub(super) fn elsewhere(&self, resources: &PlannedResources, scheduler: SchedulerKind) -> Elsewhere<'a> {
+        let section = &self.spec.scheduler;
+        let options: Vec<&'a str> =
+            section.directives.iter().chain(&section.arguments).map(|option| option.value.as_str()).collect();
+        elsewhere(&options, self.facts, scheduler, resources)
+    }
+
     fn problem_of(&self, misfit: Misfit) -> Problem {
         let Misfit { key, message, hint } = misfit;
         let key = if key == "gpus_per_node" { self.spec.resources.gpu_key() } else { key };
@@ -67,15 +75,16 @@ impl Resolver<'_> {
     }
 }
 
-fn wanted<'a>(
+/// What the job asks of a site, `gpus` on each node; `queue` is the one that takes it in place of the job's own.
+pub(super) fn wanted<'a>(
     resources: &'a PlannedResources,
     gpus: Option<&'a str>,
-    elsewhere: &Elsewhere<'a>,
+    queue: Option<&'a str>,
 ) -> Wanted<'a> {
     Wanted {
-        queue: elsewhere.queue.or(resources.queue.as_deref()),
+        queue: queue.or(resources.queue.as_deref()),
         account: resources.account.as_deref(),
-        qos: elsewhere.qos.or(resources.qos.as_deref()),
+        qos: resources.qos.as_deref(),
         nodes: resources.nodes,
         // Tasks in all may go to as many nodes as it takes.
         tasks_per_node: if resources.nodes_asked || resources.tasks_per_node_asked {

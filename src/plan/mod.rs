@@ -3,6 +3,8 @@
 //! [`resolve`] is a pure function of job file, settings and site facts. A [`Plan`] holds everything that the script and
 //! the node need, so it can wait in a queue for weeks.
 
+mod alike;
+mod arguments;
 mod auto;
 mod build;
 mod candidate;
@@ -14,7 +16,9 @@ mod facts;
 mod fit;
 mod hardware;
 mod house;
+mod identity;
 mod image;
+mod limits;
 mod pass_through;
 mod pass_through_pbs;
 mod prospect;
@@ -25,14 +29,17 @@ mod said_twice;
 mod shown;
 mod situation;
 mod storage;
+mod surroundings;
 mod variables;
 pub mod words;
 
 pub use build::Source;
 pub use candidate::Candidate;
 pub use facts::{
-    Here, ImageFacts, ModelFacts, PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts, TargetFacts,
+    Here, History, ImageFacts, ModelFacts, Named, PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts,
+    TargetFacts,
 };
+pub use identity::{hex, identity_of, texts_of};
 pub use image::{ImageCandidate, NoImage};
 pub use resolve::{asked_scheduler, resolve, scheduler_of};
 pub use resources::GPU_VARIABLES;
@@ -45,7 +52,7 @@ use crate::job::{
     ArraySpec, Begin, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail, RunId,
     SchedulerKind, StorageClass, TimingPattern, Workload, gpus_on_node,
 };
-use crate::record::{Forecast, RunImage, RunRecord};
+use crate::record::{Forecast, Identity, RunImage, RunRecord};
 use crate::units::{Bytes, Walltime};
 
 /// One choice.
@@ -238,6 +245,9 @@ pub struct Plan {
     pub arguments: Vec<String>,
     /// What is known of the training.
     pub workload: Workload,
+    /// What it is a run of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
     /// What the performance model says of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forecast: Option<Forecast>,
@@ -279,6 +289,9 @@ pub struct Plan {
     /// decisions name some.
     #[serde(skip)]
     pub ways: Vec<Candidate>,
+    /// Why the performance model that is there says nothing of the job.
+    #[serde(skip)]
+    pub no_forecast: Option<String>,
     /// `image.build` is `auto` and no image fits: what has to be built, before the job may be handed over.
     #[serde(skip)]
     pub no_image: Option<NoImage>,
@@ -327,6 +340,7 @@ impl Plan {
             }),
             queue: self.resources.queue.clone(),
             workload: self.workload.clone(),
+            identity: self.identity.clone(),
             forecast: self.forecast.clone(),
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
         }

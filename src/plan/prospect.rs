@@ -11,9 +11,9 @@ use super::image::Fitting;
 use super::resolve::Resolver;
 use super::{PlannedResources, explore, words};
 use crate::catalogue::{Choice, Device, Entry, choose, compiler_by_rule, compilers_of};
-use crate::job::{NodeCount, Provenance, SchedulerKind};
+use crate::job::{JobSpec, NodeCount, Provenance, SchedulerKind, Workload};
 use crate::model::Situation;
-use crate::record::{Basis, Forecast, Interval};
+use crate::record::{Basis, Forecast, Identity, Interval};
 use crate::site;
 use crate::units::display_seconds;
 
@@ -40,8 +40,8 @@ pub(super) struct Prospect {
     pub(super) most_nodes: Option<String>,
     /// What is taken for the job's hardware, since runs before it had it, in words; `None`: it is known, or nothing is.
     pub(super) assumed_hardware: Option<String>,
-    /// Whether there is a model that says nothing of the job.
-    pub(super) is_model_silent: bool,
+    /// Why a model that is there says nothing of the job.
+    pub(super) silence: Option<String>,
 }
 
 /// Software that the job could run with.
@@ -64,7 +64,7 @@ impl Prospect {
 
     /// Why rules decide.
     pub(super) fn without_model(&self) -> &'static str {
-        if self.is_model_silent {
+        if self.silence.is_some() {
             "the performance model says nothing of this job"
         } else {
             "there is no performance model"
@@ -83,6 +83,14 @@ impl Prospect {
         for candidate in &mut self.candidates {
             (candidate.image, candidate.version, candidate.provenance) = (None, None, None);
             candidate.forecast = None;
+        }
+    }
+
+    /// Widens the forecast of the whole run to what repeats of it took, from the shortest to the longest, in seconds.
+    pub(super) fn cover(&mut self, repeats: Option<(f64, f64)>) {
+        let forecast = self.candidates.first_mut().and_then(|first| first.forecast.as_mut());
+        if let Some(((low, high), forecast)) = repeats.zip(forecast) {
+            forecast.cover(low, high);
         }
     }
 
@@ -137,11 +145,9 @@ fn apart(other: &Candidate, chosen: &Candidate) -> String {
     }
 }
 
-/// A forecast that leaves everything open is none: nothing is chosen by it, and rules decide.
-fn says_something(forecast: &Forecast) -> bool {
-    let closed =
-        |Interval { mean, low, high, .. }: &Interval| mean.is_finite() && *low > 0.0 && high / low < OPEN;
-    forecast.time().is_some_and(closed)
+/// Whether the job file tells anything of the training.
+pub(super) fn says_what_it_trains(spec: &JobSpec) -> bool {
+    spec.framework.name.is_some() || spec.workload != Workload::default() || spec.left_to_model.compiler
 }
 
 /// Where the other one's epoch is as likely shorter: what decided all the same.
@@ -169,6 +175,7 @@ impl Resolver<'_> {
         scheduler: SchedulerKind,
         queue: Option<&str>,
         resources: &PlannedResources,
+        identity: &Identity,
     ) -> Prospect {
         let facts = self.facts;
         let entries = &facts.images.entries;
@@ -180,16 +187,19 @@ impl Resolver<'_> {
         ways.truncate((MAX_CANDIDATES / sizes.len().max(1)).max(1));
         let of_way = |(at, way)| sizes.iter().map(move |nodes| (at, candidate(way, *nodes, entries)));
         let mut candidates: Vec<(usize, Candidate)> = ways.iter().enumerate().flat_map(of_way).collect();
-        let mut assumed_hardware = None;
+        let (mut assumed_hardware, mut silence) = (None, None);
         if let Some(model) = &facts.model {
-            let asked = self.question(model, scheduler, queue, resources);
+            let asked = self.question(model, scheduler, queue, resources, identity);
             let situation = |(at, candidate): &(usize, Candidate)| {
                 situation_of(&asked.situation, &ways[*at], candidate.nodes)
             };
             let situations: Vec<Situation> = candidates.iter().map(situation).collect();
             let forecasts = model.model.forecasts_on(&situations, &asked.kinds);
             for ((_, candidate), forecast) in candidates.iter_mut().zip(forecasts) {
-                candidate.forecast = Some(forecast).filter(says_something);
+                match self.silence(&forecast) {
+                    None => candidate.forecast = Some(forecast),
+                    Some(why) => silence = Some(why),
+                }
             }
             let scaled = model.model.has_scaled(&asked.situation);
             self.judge_sizes(&mut candidates, sizes.len(), scaled);
@@ -210,8 +220,33 @@ impl Resolver<'_> {
         }
         let model = facts.model.clone();
         let model = model.filter(|_| candidates.first().is_some_and(|first| first.forecast.is_some()));
-        let is_model_silent = facts.model.is_some() && model.is_none();
-        Prospect { fitting, candidates, model, compiler_rule, most_nodes, assumed_hardware, is_model_silent }
+        let silence = silence.filter(|_| model.is_none());
+        Prospect { fitting, candidates, model, compiler_rule, most_nodes, assumed_hardware, silence }
+    }
+
+    /// Why a forecast is none: nothing is chosen by it then, and rules decide.
+    fn silence(&self, forecast: &Forecast) -> Option<String> {
+        if !says_what_it_trains(self.spec) && forecast.basis > Basis::Workload {
+            return Some(
+                "no run of it was learned from, and its job file does not say what is trained".to_owned(),
+            );
+        }
+        let Some(Interval { mean, low, high, .. }) = forecast.time() else {
+            return Some("it has learned from no run that tells how long one takes".to_owned());
+        };
+        if mean.is_finite() && *low > 0.0 && high / low < OPEN {
+            return None;
+        }
+        let unsaid = match self.spec.workload.samples {
+            None if forecast.basis > Basis::Workload => {
+                " (`workload.samples` is not said, without which runs of other trainings tell nothing of this one)"
+            }
+            _ => "",
+        };
+        let basis = words::basis(forecast);
+        Some(format!(
+            "the longest time that it expects is more than {OPEN:.0} times the shortest, from {basis}{unsaid}"
+        ))
     }
 
     /// Numbers of nodes, the fewest first, and why not so many as the job file allows.

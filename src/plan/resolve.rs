@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use super::facts::SiteFacts;
+use super::identity::identity_of;
+use super::surroundings::{Going, Surroundings};
 use super::{
     Decision, ImageCandidate, NoImage, Plan, PlannedResources, Rejected, compiler, pass_through,
     pass_through_pbs, said_twice,
@@ -33,15 +35,16 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let mut resources = resolver.resources(fewest, scheduler);
     resolver.dialect(scheduler, &name, launcher);
     let queue = resolver.final_queue(&resources, scheduler);
-    let mut prospect = resolver.prospect(scheduler, queue.as_deref(), &resources);
-    resolver.settle(&mut resources, &prospect, scheduler, queue.as_deref());
-    resolver.house(&resources, scheduler == SchedulerKind::Local);
+    let identity = identity_of(spec, facts);
+    let mut prospect = resolver.prospect(scheduler, queue.as_deref(), &resources, &identity);
+    resolver.settle(&mut resources, &prospect);
     let behind = resolver.decisions.len();
-    let (mut image, python_env) = resolver.environment(&mut prospect);
-    let framework = resolver.framework(&prospect);
-    resolver.told(&prospect);
+    let going = Going { launcher, scheduler, queue: queue.as_deref() };
+    let Surroundings { mut image, python_env, framework, identity } =
+        resolver.surroundings(identity, &going, &mut resources, &mut prospect);
     // It is told where it was asked for, though it goes by the queue.
     resolver.decisions[before_environment..].rotate_left(behind - before_environment);
+    resolver.house(&resources, scheduler == SchedulerKind::Local);
     let storage = resolver.storage(queue.as_deref());
     let mut attached = resolver.rules(scheduler, queue.as_deref(), storage.as_ref());
     compiler::add_variables(&mut attached.env, &framework, resources.gpus_on_node().is_some());
@@ -79,6 +82,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         directives: attached.directives,
         arguments: attached.arguments,
         workload: spec.workload.clone(),
+        identity: Some(identity),
         forecast: prospect.forecast().cloned(),
         timing: spec.timing.as_ref().map(|timing| timing.value.clone()),
         interval_ms: millis(settings.monitor_interval()),
@@ -94,6 +98,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         notes,
         candidates,
         ways: prospect.candidates,
+        no_forecast: prospect.silence,
         no_image,
     };
     check_size(&plan, problems)
@@ -339,7 +344,7 @@ pub(super) fn shown_argv(argv: &[String]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::path::PathBuf;
 
     use super::*;
@@ -348,7 +353,7 @@ mod tests {
     use crate::site::{NodeType, Queue, SiteModel};
     use crate::units::Walltime;
 
-    fn facts() -> SiteFacts {
+    pub(in crate::plan) fn facts() -> SiteFacts {
         SiteFacts {
             job_file: "/home/u/my job.toml".into(),
             workdir: "/home/u".into(),
@@ -366,6 +371,8 @@ mod tests {
             cpus: Some(2),
             mpirun: None,
             model: None,
+            named: std::collections::BTreeMap::new(),
+            history: crate::plan::History::default(),
             dlrun: "/usr/bin/dlrun".into(),
         }
     }
@@ -451,10 +458,10 @@ mod tests {
     }
 
     #[test]
-    fn auto_without_a_model_leaves_the_line_out_and_says_so() {
+    fn auto_leaves_the_line_out_where_nothing_is_known_of_the_queue_and_says_so() {
         let plan = plan("[resources]\nmemory = \"auto\"\nwalltime = \"auto\"\n", &with_slurm(&[]));
         assert_eq!((plan.resources.memory, plan.resources.walltime), (None, None));
-        assert!(decision(&plan, "memory").why.contains("performance model"));
+        assert!(decision(&plan, "memory").why.contains("no run of this program is recorded"));
     }
 
     #[test]
@@ -518,7 +525,7 @@ mod tests {
         assert!(problem(&long, &facts()).contains("is the limit"));
     }
 
-    fn with_site(environment: &[(&str, &str)]) -> SiteFacts {
+    pub(in crate::plan) fn with_site(environment: &[(&str, &str)]) -> SiteFacts {
         let queue = |name: &str, hours: u64| Queue {
             name: name.into(),
             is_default: name == "batch",
@@ -533,6 +540,7 @@ mod tests {
             version: None,
             asked_at_ms: 0,
             accounting: None,
+            accounts_memory: None,
             max_array_index: Some(1000),
             max_array_elements: None,
             queues: vec![queue("batch", 24), queue("long", 168)],

@@ -298,6 +298,7 @@ mod tests {
             version: None,
             asked_at_ms: 0,
             accounting: None,
+            accounts_memory: None,
             max_array_index: None,
             max_array_elements: None,
             queues: vec![queue],
@@ -326,6 +327,8 @@ mod tests {
             mpirun: None,
             model: None,
             passed_over: Vec::new(),
+            named: std::collections::BTreeMap::new(),
+            history: crate::plan::History::default(),
             dlrun: "/usr/bin/dlrun".into(),
         }
     }

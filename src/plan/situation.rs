@@ -6,6 +6,7 @@ use super::resolve::Resolver;
 use super::{PlannedResources, PlannedStorage};
 use crate::job::{EnvVar, SchedulerKind};
 use crate::model::{Hardware, Likely, Situation};
+use crate::record::Identity;
 
 /// What the performance model is asked.
 pub(super) struct Question {
@@ -25,6 +26,7 @@ impl Resolver<'_> {
         scheduler: SchedulerKind,
         queue: Option<&str>,
         resources: &PlannedResources,
+        identity: &Identity,
     ) -> Question {
         // Rules and storage are decided later and tell their reasons then; what they come to is needed now.
         let mut ahead = Resolver::new(self.spec, self.settings, self.facts);
@@ -40,7 +42,7 @@ impl Resolver<'_> {
             (Hardware::default(), kinds, told)
         };
         let situation = Situation {
-            workload: self.spec.workload.clone(),
+            workload: identity.completed(&self.spec.workload),
             framework: self.spec.framework.clone(),
             image: None,
             hardware,

@@ -107,6 +107,17 @@ impl Forecast {
         }
     }
 
+    /// Widens the whole run's time so that it holds what repeats took, from `low` to `high` seconds; where half of the repeats
+    /// would lie outside, its middle is theirs.
+    pub fn cover(&mut self, low: f64, high: f64) {
+        let middle = f64::midpoint(low, high);
+        let told = self.total_seconds.get_or_insert(Interval { mean: middle, median: middle, low, high });
+        if !(low..=high).contains(&told.median) {
+            (told.mean, told.median) = (middle, middle);
+        }
+        (told.low, told.high) = (told.low.min(low), told.high.max(high));
+    }
+
     /// What [`Forecast::time`] is the time of.
     #[must_use]
     pub fn time_of(&self) -> &'static str {
@@ -122,4 +133,40 @@ fn none(value: &u64) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
 fn is_zero(value: &u32) -> bool {
     *value == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn covered(told: Option<(f64, f64, f64)>, low: f64, high: f64) -> (f64, f64, f64) {
+        let total_seconds = told.map(|(low, median, high)| Interval { mean: median, median, low, high });
+        let mut forecast = Forecast {
+            model: "m".into(),
+            basis: Basis::Alike,
+            runs: 3,
+            doubtful: 0,
+            doubts: Vec::new(),
+            epoch_seconds: None,
+            first_extra_seconds: None,
+            outside_seconds: None,
+            total_seconds,
+            memory_bytes: None,
+            beyond: Vec::new(),
+            assumed: Vec::new(),
+            alternatives: 0,
+            explored: false,
+        };
+        forecast.cover(low, high);
+        let told = forecast.total_seconds.expect("it is told now");
+        (told.low, told.median, told.high)
+    }
+
+    #[test]
+    fn a_forecast_holds_what_repeats_took() {
+        assert_eq!(covered(Some((4.4, 5.0, 5.6)), 334.0, 336.0), (4.4, 335.0, 336.0), "it was far off");
+        assert_eq!(covered(Some((90.0, 100.0, 110.0)), 80.0, 105.0), (80.0, 100.0, 110.0));
+        assert_eq!(covered(Some((90.0, 100.0, 110.0)), 95.0, 105.0), (90.0, 100.0, 110.0));
+        assert_eq!(covered(None, 10.0, 20.0), (10.0, 15.0, 20.0));
+    }
 }

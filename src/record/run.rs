@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ExitStatus, Forecast, RunImage};
+use super::{ExitStatus, Forecast, Identity, RunImage};
 use crate::job::{ArraySpec, Framework, JobId, RunId, SchedulerKind, StorageClass, Workload};
 
 /// The file `run.json` of a run directory: who submitted what, where to.
@@ -55,6 +55,9 @@ pub struct RunRecord {
     pub queue: Option<String>,
     /// What the job file says of the training.
     pub workload: Workload,
+    /// What it is a run of; `None`: an older dlrun did not write it down, or it came without a job file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
     /// What the performance model said of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forecast: Option<Forecast>,

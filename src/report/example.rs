@@ -32,6 +32,7 @@ pub(super) fn untimed() -> Run {
         workload: Workload::default(),
         tasks_per_node: None,
         queue: None,
+        identity: None,
         forecast: None,
         dlrun_version: "0.1.0".to_owned(),
     };

@@ -295,6 +295,7 @@ mod tests {
             version: None,
             asked_at_ms: 0,
             accounting: None,
+            accounts_memory: None,
             max_array_index: Some(1000),
             max_array_elements: None,
             queues,

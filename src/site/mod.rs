@@ -11,7 +11,7 @@ mod wanted;
 
 pub use check::{Misfit, check, pause, remarks};
 pub use constraint::{fulfils, words as words_of_constraint};
-pub use node::described;
+pub use node::{described, serves};
 pub use overlay::overlaid;
 pub use wanted::Wanted;
 
@@ -33,6 +33,9 @@ pub struct SiteModel {
     pub asked_at_ms: u64,
     /// Whether it keeps accounting.
     pub accounting: Option<bool>,
+    /// Whether jobs are given memory by what they ask for; `None`: not known.
+    #[serde(default)]
+    pub accounts_memory: Option<bool>,
     /// The largest index that a job array may have.
     pub max_array_index: Option<u32>,
     /// The most elements that a job array may have, whatever their indexes.

@@ -34,6 +34,12 @@ fn lacks(node: &NodeType, wanted: &Wanted<'_>) -> Vec<Lack> {
     lacks
 }
 
+/// Says whether a kind of node has all that a job asks for, as far as both are known.
+#[must_use]
+pub fn serves(node: &NodeType, wanted: &Wanted<'_>) -> bool {
+    lacks(node, wanted).is_empty()
+}
+
 /// How many GPUs of a type a node has. GPUs whose type the scheduler does not know may be of any. Slurm
 /// tells `v100` from `V100` (22.05).
 fn gpus_of(node: &NodeType, kind: Option<&str>) -> u64 {

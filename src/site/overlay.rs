@@ -51,6 +51,7 @@ mod tests {
             version: None,
             asked_at_ms: 0,
             accounting: None,
+            accounts_memory: None,
             max_array_index: None,
             max_array_elements: None,
             queues: vec![

@@ -73,9 +73,9 @@ impl Writer<'_> {
             "INSERT INTO run (run_id, name, submitted_at_ms, user, submit_host, scheduler, job_id, output, workdir,
                  job_file, nodes, model, parameters, dataset, samples, batch_size, epochs, precision, dlrun_version,
                  array, parts, framework, framework_version, framework_compiler, storage, storage_class,
-                 image, image_name, image_digest, framework_provenance, queue, forecast, tasks_per_node)
+                 image, image_name, image_digest, framework_provenance, queue, forecast, tasks_per_node, identity)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                 ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)
+                 ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)
              ON CONFLICT (run_id) DO UPDATE SET name = ?2, submitted_at_ms = ?3, user = ?4, submit_host = ?5,
                  scheduler = ?6, job_id = coalesce(?7, job_id), output = coalesce(?8, output), workdir = ?9,
                  job_file = ?10, nodes = ?11, model = ?12, parameters = ?13, dataset = ?14, samples = ?15,
@@ -83,7 +83,7 @@ impl Writer<'_> {
                  parts = coalesce(?21, parts), framework = ?22, framework_version = ?23, framework_compiler = ?24,
                  storage = ?25, storage_class = ?26, image = ?27, image_name = ?28, image_digest = ?29,
                  framework_provenance = ?30, queue = ?31, forecast = ?32,
-                 tasks_per_node = ?33",
+                 tasks_per_node = ?33, identity = ?34",
             params![
                 run.run_id.as_str(),
                 run.name,
@@ -118,6 +118,7 @@ impl Writer<'_> {
                 run.queue,
                 run.forecast.as_ref().map(json),
                 run.tasks_per_node,
+                run.identity.as_ref().map(json),
             ],
         )?;
         Ok(())

@@ -10,6 +10,7 @@
 
 mod elements;
 mod export;
+mod history;
 mod import;
 mod ingest;
 mod measures;

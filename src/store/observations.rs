@@ -12,7 +12,7 @@ use super::open::{Store, StoreError};
 use super::runs::{from_json, provenance, run_id, storage_class, unsigned};
 use crate::job::{Framework, JobState, RunId, SchedulerKind, Workload};
 use crate::model::{Ending, EpochFigures, EpochTally, NodeMeasure, Observation, Situation, Start, Submitted};
-use crate::record::{Epoch, Forecast, NodeFigures, NodeState};
+use crate::record::{Epoch, Forecast, Identity, NodeFigures, NodeState};
 
 /// Ids of runs that are read at once.
 const AT_ONCE: i64 = 500;
@@ -245,7 +245,7 @@ const PAGE: &str = "
         recogniser IS NOT NULL, epochs_completed, restarts, conditions, cpus_allowed, omp_num_threads,
         cpu_model, cpus, core_gflops, node_gflops, memory_gb_per_second, disk_mb_per_second, benched_at_ms,
         wall_seconds, mem_peak_bytes, cpu_throttled_seconds, EXISTS (SELECT 1 FROM gap WHERE gap.node = node.id),
-        tasks_per_node
+        tasks_per_node, identity
     FROM run CROSS JOIN attempt ON attempt.run = run.id
         LEFT JOIN element ON element.run = run.id AND element.element = attempt.element
         LEFT JOIN node ON node.attempt = attempt.id
@@ -361,16 +361,23 @@ fn stands(row: &Row<'_>, columns: [usize; 3]) -> rusqlite::Result<Option<Stands>
 
 fn submitted(row: &Row<'_>) -> rusqlite::Result<Submitted> {
     let digest: Option<String> = row.get(18)?;
+    let declared = Workload {
+        model: row.get(5)?,
+        parameters: unsigned(row, 6)?,
+        dataset: row.get(7)?,
+        samples: unsigned(row, 8)?,
+        batch_size: unsigned(row, 9)?,
+        epochs: unsigned(row, 10)?,
+        precision: row.get(11)?,
+    };
+    // Jobs that declare nothing are told apart by what they run.
+    let identity: Option<Identity> = from_json(row, row.as_ref().column_index("identity")?)?;
+    let workload = match &identity {
+        Some(identity) => identity.completed(&declared),
+        None => declared,
+    };
     let situation = Situation {
-        workload: Workload {
-            model: row.get(5)?,
-            parameters: unsigned(row, 6)?,
-            dataset: row.get(7)?,
-            samples: unsigned(row, 8)?,
-            batch_size: unsigned(row, 9)?,
-            epochs: unsigned(row, 10)?,
-            precision: row.get(11)?,
-        },
+        workload,
         framework: Framework {
             name: row.get(12)?,
             version: row.get::<_, Option<String>>(13)?.filter(|text| is_one_version(text)),

@@ -45,7 +45,7 @@ const COLUMNS: &str = "run_id, name, submitted_at_ms, user, submit_host, schedul
      nodes, model, parameters, dataset, samples, batch_size, epochs, precision, dlrun_version, state, raw_state, \
      reason, exit_code, exit_signal, started_at_ms, ended_at_ms, array, parts, framework, framework_version, \
      framework_compiler, storage, storage_class, stuck, cause, cause_text, elements, image, image_name, \
-     image_digest, framework_provenance, queue, forecast, tasks_per_node";
+     image_digest, framework_provenance, queue, forecast, tasks_per_node, identity";
 
 impl Store {
     /// Lists at most `limit` runs, newest first.
@@ -269,6 +269,7 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         },
         tasks_per_node: row.get(43)?,
         queue: text(row, 41)?,
+        identity: from_json(row, 44)?,
         forecast: from_json(row, 42)?,
         dlrun_version: row.get(18)?,
     };

@@ -139,6 +139,7 @@ pub(crate) fn run_record(number: u32, submitted_at_ms: u64, workdir: std::path::
         workload: Workload::default(),
         tasks_per_node: None,
         queue: None,
+        identity: None,
         forecast: None,
         dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
     }

@@ -152,7 +152,7 @@ fn few_runs_give_a_model_and_none_a_refusal() {
         .code(66)
         .warns("had a forecast");
     let _ = env.dlrun(["model", "fit"]).run().code(66).warns("no records");
-    let _ = env.dlrun(["model", "show"]).run().code(66).warns("`dlrun model fit` makes one");
+    let _ = env.dlrun(["model", "show"]).run().code(65).warns("`dlrun model fit` makes one");
     let one = database(&env.jobs().join("one.db"), [trained(1, false, 64)]);
     let text = env.dlrun(["model", "fit", "--store"]).arg(&one).run().code(0).text();
     assert!(text.contains("1 run of 1 workload") && text.contains("nobody can tell"), "{text}");
@@ -460,7 +460,7 @@ fn a_job_is_foretold_with_how_sure_that_is() {
          [workload]\nmodel = \"mnist-cnn\"\nsamples = 1024\nbatch_size = 64\nepochs = 4\n",
     );
     let predict = || env.dlrun(["model", "predict", "--scheduler", "local"]).arg(&file);
-    let _ = predict().run().code(66).warns("no performance model");
+    let _ = predict().run().code(65).warns("no performance model");
     let fitted = fit(&env, &both(&env, "site.db", 1..=40));
     let told = predict().arg("--json").run().code(0).result();
     assert_eq!(told["forecast"]["model"], fitted["model"]["name"]);

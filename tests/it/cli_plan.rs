@@ -14,7 +14,7 @@ fn every_choice_is_told_with_its_reason_and_what_was_rejected() {
         "(--scheduler says so)",
         "not slurm: `sbatch` is not in PATH",
         "not container: the job names no image",
-        "there is no performance model",
+        "memory         left out  (a local job may use all there is; no run is known to be alike",
         "walltime       1h  (",
         "A=\"1 2\"",
         "gcc/12",

@@ -2,6 +2,7 @@
 
 mod apptainer_real;
 mod arrays;
+mod auto;
 mod auto_build;
 mod bad_input;
 mod binaries;

@@ -193,6 +193,7 @@ fn run() -> RunRecord {
         workload: Workload::default(),
         tasks_per_node: None,
         queue: None,
+        identity: None,
         forecast: None,
         dlrun_version: "0.1.0".to_owned(),
     }

@@ -45,6 +45,7 @@ pub(crate) fn run(run_id: RunId, name: &str, submitted_at_ms: u64) -> RunRecord 
         workload: Workload { model: Some("resnet50".to_owned()), epochs: Some(3), ..Workload::default() },
         tasks_per_node: None,
         queue: None,
+        identity: None,
         forecast: None,
         dlrun_version: "0.1.0".to_owned(),
     }

@@ -36,6 +36,7 @@ fn model(asked_at_ms: u64) -> SiteModel {
         version: Some("22.05.8".into()),
         asked_at_ms,
         accounting: Some(false),
+        accounts_memory: None,
         max_array_index: Some(1000),
         max_array_elements: None,
         queues: vec![
@@ -76,8 +77,7 @@ fn with_sinfo(env: &TestEnv) -> Fake {
 /// Makes that Slurm tell queues and nodes: `batch` of four nodes for a day, `gpu` of two for a week, `old` that is closed.
 /// Its clock goes `behind` by so many seconds.
 fn tell_site(env: &TestEnv, behind: u32) {
-    let config =
-        "SLURM_VERSION = 22.05.8\nMaxArraySize = 1001\nAccountingStorageType = accounting_storage/none";
+    let config = "SLURM_VERSION = 22.05.8\nMaxArraySize = 1001\nAccountingStorageType = accounting_storage/none\nSelectTypeParameters = CR_CORE_MEMORY";
     let queue = |name: &str, more: &str, state: &str| {
         format!("PartitionName={name} AllowAccounts=ALL {more} MinNodes=0 State={state} TotalNodes=4")
     };
@@ -97,7 +97,7 @@ fn tell_site(env: &TestEnv, behind: u32) {
     ));
 }
 
-fn with_site() -> (TestEnv, Fake) {
+pub(crate) fn with_site() -> (TestEnv, Fake) {
     let env = TestEnv::new();
     let sbatch = env.fake_slurm();
     tell_site(&env, 0);

@@ -110,7 +110,8 @@ fn in_use(session: &Session) -> Result<(Model, Origin), Error> {
         let site = session.settings.site_model();
         let message =
             format!("there is no performance model, neither your own nor the site's, {}", site.display());
-        Error::new(Kind::Missing, message)
+        // Nobody named it, so it is no name that is wrong.
+        Error::new(Kind::Data, message)
             .hinted("`dlrun model fit` makes one of your recorded runs; `--store DB` of imported ones")
     })
 }

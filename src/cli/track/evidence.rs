@@ -128,6 +128,7 @@ mod tests {
             workload: Workload::default(),
             tasks_per_node: None,
             queue: None,
+            identity: None,
             forecast: None,
             dlrun_version: "0".into(),
         };

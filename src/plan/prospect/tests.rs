@@ -120,6 +120,7 @@ fn facts(model: Option<ModelFacts>) -> SiteFacts {
             version: None,
             asked_at_ms: 0,
             accounting: None,
+            accounts_memory: None,
             max_array_index: None,
             max_array_elements: None,
             queues: vec![queue],
@@ -135,6 +136,8 @@ fn facts(model: Option<ModelFacts>) -> SiteFacts {
         cpus: Some(2),
         mpirun: None,
         model,
+        named: BTreeMap::new(),
+        history: crate::plan::History::default(),
         dlrun: "/usr/bin/dlrun".into(),
     }
 }
@@ -225,8 +228,8 @@ fn a_new_workload_borrows_what_is_known_of_its_software_and_says_so() {
     assert_eq!((forecast.basis, forecast.runs), (Basis::Software, 5));
     assert!(decision(&plan, "compiler").why.contains("from 5 runs of other workloads with this software"));
     let walltime = decision(&plan, "walltime");
-    assert_eq!((&walltime.value[..], plan.resources.walltime), ("left out", None));
-    assert!(walltime.why.contains("the model knows no run of this workload"), "{}", walltime.why);
+    assert_eq!(plan.resources.walltime, Some(Walltime(86_400)), "no forecast sets a limit");
+    assert!(walltime.why.contains("no run of this program is recorded"), "{}", walltime.why);
 }
 
 #[test]
@@ -507,51 +510,4 @@ fn nobody_pays_for_nodes_that_no_run_speaks_for() {
     let plan = sized(&facts(model(runs)), SIZES);
     assert_eq!(plan.resources.nodes, 1);
     assert!(plan.ways[1].rejected.as_deref().is_some_and(|why| why.contains("no run of this workload")));
-}
-
-// ------------------------------------------------------------------------------------------------------------- limits
-
-const LIMITS: &str = "[resources]\nmemory = \"auto\"\nwalltime = \"auto\"\n";
-
-#[test]
-fn limits_come_from_the_upper_end_of_the_forecast() {
-    let runs = compilers(&[("none", 4.0), ("xla", 8.0)]);
-    let mut facts = facts(model(runs));
-    let job = format!("{LIMITS}{JOB}");
-    let free = plan(&job, &facts);
-    // 46 s and what is uncertain, and a minute.
-    assert_eq!(free.resources.walltime, Some(Walltime(300)));
-    let memory = free.resources.memory.expect("it is known").0;
-    assert!(memory > GIB && memory <= 2 * GIB && memory.is_multiple_of(256 << 20), "{memory}");
-    assert!(free.warnings.is_empty(), "{:?}", free.warnings);
-    assert!(decision(&free, "walltime").why.contains("that and 60.0 s for the job's end, rounded up"));
-
-    let site = facts.site.as_mut().expect("a site");
-    site.queues[0].max_walltime = Some(Walltime(30));
-    site.nodes[0].memory = Some(Bytes(512 << 20));
-    let cut = plan(&job, &facts);
-    assert_eq!((cut.resources.walltime, cut.resources.memory), (Some(Walltime(30)), Some(Bytes(512 << 20))));
-    assert!(decision(&cut, "walltime").why.ends_with("cut from 5m to the longest that the queue allows"));
-    let warned = cut.warnings.join("\n");
-    assert!(warned.contains("walltime = 30s is the queue's longest") && warned.contains("may be cut off"));
-    assert!(warned.contains("memory = 512MiB is the largest node's"), "{warned}");
-}
-
-#[test]
-fn limits_from_few_runs_are_called_guesses_and_from_none_left_out() {
-    let job = format!("{LIMITS}{}", JOB.replace("\"auto\"", "\"none\""));
-    let few = plan(&job, &facts(model(vec![run(1, "none", 4.0), run(2, "none", 4.0)])));
-    assert!(few.resources.walltime.is_some() && few.resources.memory.is_some());
-    let guesses =
-        few.warnings.iter().filter(|warning| warning.contains("is a guess: it rests on 2 runs only"));
-    assert_eq!(guesses.count(), 2, "{:?}", few.warnings);
-
-    let without = plan(&job, &facts(None));
-    assert_eq!((without.resources.walltime, without.resources.memory), (None, None));
-    assert!(decision(&without, "memory").why.contains("`dlrun model fit` makes one"));
-
-    let endless = plan(&job.replace("epochs = 10\n", ""), &facts(model(compilers(&[("none", 4.0)]))));
-    assert_eq!(endless.resources.walltime, None);
-    assert!(decision(&endless, "walltime").why.contains("`auto` needs `workload.epochs`"));
-    assert!(endless.resources.memory.is_some());
 }

@@ -14,9 +14,9 @@ use crate::job::{
 use crate::record::timing::null_as_nan;
 use crate::record::{
     ArrayPart, Cause, CauseKind, Conditions, ContainerRecord, ElementCounts, Epoch, EpochNumbering, Event,
-    EventKind, ExitStatus, Forecast, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, MeasureKey, Missing,
-    NodeFigures, NodeRecord, NodeState, ProcessReading, Progress, RunImage, RunRecord, Sample, Scope, Status,
-    StepMark, StepTimes, Throughput, TimeSource, Usage, WatcherCost,
+    EventKind, ExitStatus, Forecast, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, Identity, MeasureKey,
+    Missing, NodeFigures, NodeRecord, NodeState, ProcessReading, Progress, RunImage, RunRecord, Sample,
+    Scope, Status, StepMark, StepTimes, Throughput, TimeSource, Usage, WatcherCost,
 };
 
 fn exit_of(code: Option<i32>, signal: Option<i32>) -> Option<ExitStatus> {
@@ -126,6 +126,7 @@ pub(super) struct RunRow {
     #[serde(default, deserialize_with = "name_or_none")]
     queue: Option<String>,
     tasks_per_node: Option<u32>,
+    identity: Option<Identity>,
     forecast: Option<Forecast>,
     #[serde(deserialize_with = "name")]
     dlrun_version: String,
@@ -179,6 +180,7 @@ impl From<RunRow> for Incoming {
             },
             tasks_per_node: row.tasks_per_node,
             queue: row.queue,
+            identity: row.identity,
             forecast: row.forecast,
             dlrun_version: row.dlrun_version,
         };

@@ -27,6 +27,9 @@ fn full(table: Table) -> Map<String, Value> {
             ("conditions", _) => {
                 json!({ "affinity": "0-3", "storage": [{ "of": "workdir", "class": "nfs4" }] })
             }
+            ("identity", _) => {
+                json!({ "key": "train.py-01", "program": "python", "asked": { "nodes": 1, "tasks_per_node": 1 } })
+            }
             ("forecast", _) => {
                 let figure = json!({ "mean": 3.0, "median": 2.9, "low": 2.0, "high": 4.0 });
                 json!({ "model": "m", "basis": "alike", "runs": 3, "epoch_seconds": figure, "explored": false })

@@ -108,6 +108,7 @@ const RUNS: &[Field] = &[
     text("precision", "Number format, by the job file."),
     text("queue", "The queue that was asked for."),
     whole("tasks_per_node", "Tasks on each node."),
+    json("identity", "What it is a run of, as in `run.json`."),
     json("forecast", "What the performance model said of the run, as in `run.json`."),
     text("dlrun_version", "The dlrun that submitted it.").always(),
 ];

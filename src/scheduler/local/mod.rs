@@ -167,6 +167,7 @@ impl Scheduler for Local {
             version: None,
             asked_at_ms: now_ms(),
             accounting: None,
+            accounts_memory: None,
             max_array_index: None,
             max_array_elements: None,
             queues: Vec::new(),

@@ -36,6 +36,7 @@ fn model(server: &Value, queues: &Value, nodes: &Value, asked_at_ms: u64) -> Sit
         // The history is no accounting: it forgets.
         accounting: Some(false),
         // Its `max_array_size` bounds the number of elements, and no index.
+        accounts_memory: None,
         max_array_index: None,
         max_array_elements: its.and_then(|server| server.number("max_array_size")),
         queues: table(queues, "Queue").iter().map(|(name, it)| queue(name, it, default_queue)).collect(),

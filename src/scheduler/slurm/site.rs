@@ -25,12 +25,18 @@ pub(super) fn site(slurm: &Slurm) -> Result<SiteModel, SchedulerError> {
         asked_at_ms: now_ms(),
         accounting: setting(&config, "AccountingStorageType")
             .map(|kind| !kind.ends_with("/none") && kind != "(null)"),
+        accounts_memory: accounts_memory(&config),
         max_array_index: largest_index(&config),
         max_array_elements: None,
         queues: partitions.lines().filter_map(queue).collect(),
         nodes: node_types(&nodes),
         licenses: licenses.lines().filter_map(license).collect(),
     })
+}
+
+/// `SelectTypeParameters    = CR_CORE_MEMORY`: without `MEMORY` every job may use all that its nodes have (`slurm.conf(5)`).
+fn accounts_memory(config: &str) -> Option<bool> {
+    Some(setting(config, "SelectTypeParameters")?.to_ascii_uppercase().contains("MEMORY"))
 }
 
 /// The largest index that a job array may have, where Slurm tells it.
@@ -246,6 +252,13 @@ mod tests {
         let line = "LicenseName=matlab Total=4 Used=0 Free=4 Reserved=0 Remote=no";
         assert_eq!(license(line), Some(("matlab".to_owned(), 4)));
         assert_eq!(license("No licenses configured in Slurm."), None);
+        let accounts =
+            |parameters: &str| accounts_memory(&format!("SelectTypeParameters    = {parameters}\n"));
+        assert_eq!(
+            [accounts("CR_CORE_MEMORY"), accounts("CR_CORE,CR_ONE_TASK_PER_CORE")],
+            [Some(true), Some(false)]
+        );
+        assert_eq!(accounts_memory(config), None);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(super) fn site(torque: &Torque) -> Result<SiteModel, SchedulerError> {
         asked_at_ms: now_ms(),
         accounting: Some(false),
         // `max_job_array_size` limits how many elements there are, not their indexes.
+        // A job that asks for no memory is held to none, and one that does is ended beyond it.
+        accounts_memory: Some(false),
         max_array_index: None,
         max_array_elements: number(server.get("max_job_array_size")),
         queues: queues.iter().map(|told| queue(told, server.get("default_queue"))).collect(),

@@ -51,6 +51,7 @@ const RUNS: &[&str] = &[
     "precision",
     "queue",
     "tasks_per_node",
+    "identity",
     "forecast",
     "dlrun_version",
 ];

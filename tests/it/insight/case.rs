@@ -139,6 +139,7 @@ pub(super) fn run_record() -> RunRecord {
         workload: Workload { samples: Some(60_000), ..Workload::default() },
         tasks_per_node: None,
         queue: None,
+        identity: None,
         forecast: None,
         dlrun_version: "0.1.0".into(),
     }

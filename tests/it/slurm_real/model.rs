@@ -63,3 +63,40 @@ fn a_second_run_of_the_same_job_file_chooses_better_after_a_refit() {
         |shown: &Value| shown["summary"]["epochs"]["steady_seconds"].as_f64().expect("it told epochs");
     assert!(steady(&shown) < steady(&before) / 2.0);
 }
+
+/// A program that takes as long as its epochs say.
+const PROGRAM: &str =
+    r#"e=1; while [ $e -le $2 ]; do sleep 0.3; echo "epoch $e loss 0.$e"; e=$((e + 1)); done"#;
+
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn limits_follow_two_runs_that_are_alike_and_else_the_partition() {
+    let user = User::new();
+    let _ = user.write("train.sh", PROGRAM);
+    let limits = "queue = \"debug\"\nwalltime = \"auto\"\nmemory = \"auto\"";
+    let job = |name: &str, epochs: u32| {
+        let run = format!("command = [\"bash\", \"train.sh\", \"--epochs\", \"{epochs}\"]");
+        user.job(name, &run, limits)
+    };
+    let asked = |file: &std::path::Path| {
+        let Submitted { run, job, .. } = user.submit(file);
+        let asked = (user.scontrol(&job, "TimeLimit"), user.scontrol(&job, "MinMemoryNode"));
+        assert_eq!(user.wait(&run), 0);
+        asked
+    };
+    let three = job("three", 3);
+    // All that the partition allows, and a sixteenth of 64000 MiB.
+    let open = ("00:30:00".to_owned(), "4000M".to_owned());
+    assert_eq!((asked(&three), asked(&three)), (open.clone(), open.clone()));
+    tell(&user.dlrun(&["plan".as_ref(), three.as_os_str()]).ok());
+    let (time, memory) = asked(&three);
+    assert_eq!(time, "00:05:00");
+    assert_ne!(memory, open.1);
+    // No model was fitted, and none is needed.
+    let more = job("more", 30);
+    assert_eq!(asked(&more), open);
+    let plan = unwrapped(&user.dlrun(&["plan".as_ref(), more.as_os_str()]).ok());
+    assert!(plan.contains("queue `debug` allows 30m"), "{plan}");
+    let _ = user.write("train.sh", &format!("# edited\n{PROGRAM}"));
+    assert_eq!(asked(&three), open);
+}

@@ -152,6 +152,7 @@ impl Trained {
             },
             tasks_per_node: None,
             queue: None,
+            identity: None,
             forecast: None,
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
         }

@@ -281,6 +281,7 @@ mod tests {
             version: None,
             asked_at_ms: 0,
             accounting: None,
+            accounts_memory: None,
             max_array_index: None,
             max_array_elements: None,
             queues: vec![queue("old", false, false), queue("long", false, true), queue("batch", true, true)],

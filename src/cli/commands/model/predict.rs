@@ -22,13 +22,11 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
     let plan = &job.plan;
     plan.warnings.iter().for_each(|warning| session.output.warning(warning));
     let Some(forecast) = &plan.forecast else {
-        let message = format!("model {} says nothing of this job", model.head().name);
-        let hint = if plan.workload.samples.is_none() {
-            "say `workload.samples`: without it the runs of other trainings tell nothing of this one"
-        } else {
-            "it goes by `[workload]` and `[framework]`: say there what is trained, and with what"
-        };
-        return Err(Error::new(Kind::Missing, message).hinted(hint));
+        let why = plan.no_forecast.as_deref().unwrap_or("it knows nothing of the software of this job");
+        let message = format!("model {} says nothing of this job: {why}", model.head().name);
+        return Err(Error::new(Kind::Data, message).hinted(
+            "run it once or twice and `dlrun model fit`; or say under `[workload]` and `[framework]` what is trained, and with what",
+        ));
     };
     let value = json!({
         "forecast": forecast,

@@ -1,0 +1,198 @@
+//! Random histories of several workloads beside a job: what acts, and what does not.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::record::{Asked, Input};
+
+fn job(epochs: f64) -> Identity {
+    Identity {
+        key: "train.py-01".into(),
+        program: "python".into(),
+        script: Some("/home/u/train.py".into()),
+        script_digest: Some("d1".into()),
+        numbers: [("epochs".to_owned(), epochs), ("batch".to_owned(), 32.0)].into(),
+        inputs: vec![Input { path: "/data/a".into(), ..Input::default() }],
+        environment: "host".into(),
+        asked: Asked { queue: Some("gpu".into()), nodes: 1, tasks_per_node: 1, ..Asked::default() },
+        ..Identity::default()
+    }
+}
+
+fn past(identity: Identity, seconds: f64, state: JobState) -> Past {
+    Past {
+        run_id: crate::job::RunId::from_random([1; 10]),
+        identity,
+        scheduler: SchedulerKind::Slurm,
+        host: "login".into(),
+        state,
+        wall_seconds: Some(seconds),
+        memory_bytes: Some(1 << 30),
+    }
+}
+
+fn history(past: Vec<Past>) -> History {
+    History { host: "login".into(), past, unread: None }
+}
+
+fn ladder<'a>(job: &'a Identity, history: &'a History) -> Ladder<'a> {
+    Ladder::new(job, SchedulerKind::Slurm, history)
+}
+
+fn at_least(job: &Identity, past: Vec<Past>) -> Option<f64> {
+    ladder(job, &history(past)).seconds().map(|needed| needed.at_least)
+}
+
+const DONE: JobState = JobState::Completed;
+
+#[test]
+fn two_runs_of_which_one_completed_are_needed() {
+    let run = |seconds, state| past(job(5.0), seconds, state);
+    assert_eq!(at_least(&job(5.0), vec![]), None);
+    assert_eq!(at_least(&job(5.0), vec![run(300.0, DONE)]), None);
+    assert_eq!(
+        at_least(&job(5.0), vec![run(300.0, JobState::Failed), run(200.0, JobState::Cancelled)]),
+        None
+    );
+    assert_eq!(at_least(&job(5.0), vec![run(300.0, DONE), run(335.0, DONE)]), Some(335.0));
+    assert_eq!(at_least(&job(5.0), vec![run(300.0, DONE), run(900.0, JobState::Cancelled)]), Some(900.0));
+}
+
+#[test]
+fn anything_else_of_the_run_does_not_act() {
+    let base = || job(5.0);
+    let other_inputs = vec![Input { path: "/data/b".into(), ..Input::default() }];
+    let more = Asked { nodes: 2, ..base().asked };
+    let elsewhere = Asked { queue: Some("cpu".into()), ..base().asked };
+    let others = [
+        (Identity { script_digest: Some("d2".into()), ..base() }, "the script was edited since"),
+        (Identity { script_digest: None, ..base() }, "the script was edited since"),
+        (Identity { inputs: other_inputs, ..base() }, "its data are others"),
+        (Identity { environment: "image x".into(), ..base() }, "its environment is another"),
+        (Identity { asked: more, ..base() }, "another size or queue"),
+        (Identity { asked: elsewhere, ..base() }, "another size or queue"),
+        (job(4.0), "epochs is 5 where 4 ran"),
+        (job(6.0), "epochs is 5 where 6 ran"),
+        (
+            Identity { key: "train.py-02".into(), ..base() },
+            "same script, other arguments: 2 runs took 60.0 s",
+        ),
+        (
+            Identity { key: "x-1".into(), script: None, ..base() },
+            "same program, another script: 2 runs took 60.0 s, this one may take 6.00 s to 10 min 00 s",
+        ),
+        (
+            Identity { key: "x-1".into(), script: None, program: "lmp".into(), ..base() },
+            "no run of this program",
+        ),
+    ];
+    for (other, why) in others {
+        let history = history(vec![past(other.clone(), 60.0, DONE), past(other, 60.0, DONE)]);
+        let job = base();
+        let ladder = ladder(&job, &history);
+        assert!(
+            ladder.seconds().is_none() && ladder.bytes().is_none() && ladder.repeats().is_none(),
+            "{why}"
+        );
+        assert!(ladder.told().contains(why), "{why}: {}", ladder.told());
+    }
+}
+
+#[test]
+fn local_runs_count_on_their_host_alone() {
+    let job = job(5.0);
+    let local = |host: &str| Past {
+        scheduler: SchedulerKind::Local,
+        host: host.into(),
+        ..past(job.clone(), 60.0, DONE)
+    };
+    let acts = |host: &str| {
+        let history = history(vec![local(host), local(host)]);
+        Ladder::new(&job, SchedulerKind::Local, &history).seconds().is_some()
+    };
+    assert!(acts("login") && !acts("laptop"));
+}
+
+#[test]
+fn numbers_within_the_range_are_scaled_up_and_never_down() {
+    let runs = vec![past(job(5.0), 100.0, DONE), past(job(20.0), 200.0, DONE)];
+    assert_eq!(at_least(&job(10.0), runs.clone()), Some(200.0));
+    assert_eq!(at_least(&job(19.0), runs), Some(380.0), "5 epochs took 100 s");
+}
+
+#[test]
+fn what_was_cut_off_raises_what_comes_next() {
+    let cut = |limit: u64| {
+        let mut identity = job(5.0);
+        identity.asked.walltime_seconds = Some(limit);
+        past(identity, limit as f64 + 3.0, JobState::Timeout)
+    };
+    let mut runs = vec![past(job(5.0), 100.0, DONE), past(job(5.0), 100.0, DONE)];
+    let mut limit = 300;
+    for _ in 0..6 {
+        runs.push(cut(limit));
+        let needed = at_least(&job(5.0), runs.clone()).expect("it acts");
+        assert!(needed >= 2.0 * limit as f64, "{needed} after {limit}");
+        limit *= 3;
+    }
+    let mut starved = past(job(5.0), 50.0, JobState::OutOfMemory);
+    starved.identity.asked.memory_bytes = Some(4 << 30);
+    runs.push(starved);
+    let job = job(5.0);
+    let history = history(runs);
+    let bytes = ladder(&job, &history).bytes().expect("it acts");
+    assert_eq!((bytes.at_least, bytes.cut_off), (1.5 * f64::from(1_u32 << 31) * 2.0, 1));
+}
+
+/// A run of one of several workloads.
+fn some_past() -> impl Strategy<Value = Past> {
+    let workload = prop_oneof![Just("train.py-01"), Just("train.py-02"), Just("other.py-03")];
+    let state = prop_oneof![
+        4 => Just(DONE), 1 => Just(JobState::Failed), 1 => Just(JobState::Timeout), 1 => Just(JobState::Cancelled)
+    ];
+    (workload, 1_u32..6, 1.0..1000.0, state, 0_u8..8, prop::option::weighted(0.9, Just(())), 60_u64..2000)
+        .prop_map(|(key, epochs, seconds, state, change, measured, limit)| {
+            let mut identity = Identity { key: key.into(), ..job(f64::from(epochs)) };
+            match change {
+                0 => identity.script_digest = Some("edited".into()),
+                1 => identity.inputs.clear(),
+                2 => identity.environment = "image".into(),
+                3 => identity.asked.nodes = 4,
+                _ => {}
+            }
+            identity.asked.walltime_seconds = Some(limit);
+            let run = past(identity, seconds, state);
+            Past { wall_seconds: measured.map(|()| seconds), ..run }
+        })
+}
+
+proptest! {
+    #[test]
+    fn nothing_acts_but_runs_that_are_alike(past in prop::collection::vec(some_past(), 0..24), epochs in 1_u32..7) {
+        let job = job(f64::from(epochs));
+        let alike: Vec<&Past> = past.iter().filter(|past| {
+            let Identity { key, script_digest, inputs, environment, asked, .. } = &past.identity;
+            *key == job.key && *script_digest == job.script_digest && *inputs == job.inputs
+                && *environment == job.environment && asked.nodes == 1
+        }).collect();
+        let measured: Vec<&&Past> = alike.iter().filter(|past| past.wall_seconds.is_some() || past.state == JobState::Timeout).collect();
+        let completed = measured.iter().filter(|past| past.state == DONE);
+        let done = || alike.iter().filter(|past| past.state == DONE).map(|past| past.identity.numbers["epochs"]);
+        let is_within = done().any(|ran| ran >= job.numbers["epochs"]) && done().any(|ran| ran <= job.numbers["epochs"]);
+        let history = history(past.clone());
+        let ladder = ladder(&job, &history);
+        let Some(needed) = ladder.seconds() else { return Ok(()) };
+        prop_assert!(measured.len() >= 2 && completed.count() >= 1 && is_within);
+        // Never below what runs with the job's own numbers took, nor below what cut them off.
+        for run in measured.iter().filter(|past| past.identity.numbers == job.numbers) {
+            prop_assert!(needed.at_least >= run.wall_seconds.unwrap_or(0.0));
+            if run.state == JobState::Timeout {
+                let limit = run.identity.asked.walltime_seconds.unwrap_or(0) as f64;
+                prop_assert!(needed.at_least >= 2.0 * limit);
+            }
+        }
+        // Runs of other workloads change nothing.
+        let own = super::tests::history(alike.into_iter().cloned().collect());
+        prop_assert_eq!(super::tests::ladder(&job, &own).seconds(), Some(needed));
+    }
+}
