@@ -421,7 +421,7 @@ mod tests {
         let lacking = NodeMeasure { epochs_completed: 6, ..slow };
         assert_eq!(observed(Ending::Completed, vec![lacking]).expect("an observation").outside_seconds, None);
         // Where the first was shorter than the others nothing is left.
-        let epochs = figures(&[Epoch::default(), stated(20.0), stated(21.0), stated(21.0)]);
+        let epochs = figures(&[Epoch::default(), stated(19.0), stated(20.0), stated(20.0)]);
         let quick = NodeMeasure { epochs_completed: 4, epochs, ..node() };
         let seen = observed(Ending::Completed, vec![quick]).expect("an observation");
         assert_eq!(seen.outside_seconds, Some(Length::Known(0.0)));

@@ -102,6 +102,7 @@ impl Resolver<'_> {
             else_asked.extend(value.map(|value| format!("{what} {value}")));
         };
         add("launcher", (launcher != Launcher::None).then(|| launcher.as_str().to_owned()));
+        add("tasks", resources.tasks.map(|tasks| tasks.to_string()));
         add("array", resources.array.as_ref().map(ToString::to_string));
         add("constraint", resources.constraint.clone());
         add("nodelist", resources.nodelist.clone());

@@ -1,6 +1,6 @@
 //! `dlrun plan`.
 
-use crate::support::TestEnv;
+use crate::support::{TestEnv, unwrapped};
 
 #[test]
 fn every_choice_is_told_with_its_reason_and_what_was_rejected() {
@@ -8,13 +8,14 @@ fn every_choice_is_told_with_its_reason_and_what_was_rejected() {
     let more = "workdir = \"..\"\nenv = { A = \"1 2\" }\nmodules = [\"gcc/12\"]\n[resources]\nmemory = \"auto\"\nwalltime = \"1h\"\nqueue = \"q\"\n";
     let file = env.job("true", more);
     let text = env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(0).text();
+    let lines = unwrapped(&text);
+    assert!(lines.contains("a local job may use all there is; no run is known to be alike"), "{text}");
     for part in [
         "plan for ",
         "scheduler      local  (",
         "(--scheduler says so)",
         "not slurm: `sbatch` is not in PATH",
         "not container: the job names no image",
-        "memory         left out  (a local job may use all there is; no run is known to be alike",
         "walltime       1h  (",
         "A=\"1 2\"",
         "gcc/12",

@@ -94,9 +94,16 @@ fn limits_follow_two_runs_that_are_alike_and_else_the_partition() {
     assert_ne!(memory, open.1);
     // No model was fitted, and none is needed.
     let more = job("more", 30);
+    let plan = || unwrapped(&user.dlrun(&["plan".as_ref(), more.as_os_str()]).ok());
+    let before = plan();
+    assert!(
+        before.contains("queue `debug` allows 30m") && before.contains("epochs is 30 where 3 ran"),
+        "{before}"
+    );
     assert_eq!(asked(&more), open);
-    let plan = unwrapped(&user.dlrun(&["plan".as_ref(), more.as_os_str()]).ok());
-    assert!(plan.contains("queue `debug` allows 30m"), "{plan}");
+    // Now 30 epochs ran too.
+    let after = plan();
+    assert!(after.contains("numbers within those that ran: 4 runs"), "{after}");
     let _ = user.write("train.sh", &format!("# edited\n{PROGRAM}"));
     assert_eq!(asked(&three), open);
 }
