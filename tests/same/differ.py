@@ -1,0 +1,227 @@
+"""What differs between the two runs of a script, and what of that is on purpose."""
+
+import os
+import re
+from collections import defaultdict
+
+# Differences that are wanted, as docs/same.md says them: a pattern of the kind, perhaps one of the detail, the reason.
+ON_PURPOSE = [
+    (r"env added DLRUN_(RUN_ID|INSIDE|EVENTS|ARRAY_INDEX)", "", "who the run is, and where events go"),
+    (r"env added PYTHONUNBUFFERED", "", "output line by line"),
+    (r"env lost SLURM_EXPORT_ENV", "", "the job's own variables reach its steps"),
+    (r"(output file|error file|field StdOut|field StdErr)", "", "NAME-JOBID.out in the working directory"),
+    (r"field Command", "", "the rendered script"),
+    (r"field (ExitCode|JobState|Reason|DerivedExitCode)", r"^0:(\d+) -> 1\d\d:0$|NonZeroExitCode", "a signal is exit code 128 + n"),
+    (r"parent", r"-> dlrun$", "dlrun starts the program of a simple script, or the script"),
+    (r"process group", "", "the command leads a process group"),
+]
+
+
+def on_purpose(kind, detail):
+    for pattern, detail_pattern, reason in ON_PURPOSE:
+        if re.fullmatch(pattern, kind) and (not detail_pattern or re.search(detail_pattern, detail)):
+            return reason
+    return None
+
+
+# What dlrun refuses to convert or to submit, and says so.
+REFUSED = [
+    (r"is not a file|is not here|is not a directory", "a program that does not exist is refused before the submission"),
+    (r"several components \(heterogeneous\)", "a heterogeneous job is refused"),
+]
+
+
+def refused_on_purpose(said):
+    return next((reason for pattern, reason in REFUSED if re.search(pattern, said)), None)
+
+
+# Of these only that they are set is compared, and how many digits and commas they have where they list something.
+RUN_BY_RUN = re.compile(
+    r"SLURM_(JOB_ID|JOBID|TASK_PID|NODELIST|JOB_NODELIST|STEP_NODELIST|NODEID|TOPOLOGY_ADDR|LAUNCH_NODE_IPADDR|"
+    r"SRUN_COMM_PORT|SRUN_COMM_HOST|STEP_LAUNCHER_PORT|ARRAY_JOB_ID|JOB_START_TIME|JOB_END_TIME|STEP_TASKS_PER_NODE_|"
+    r"CPU_BIND_LIST|CPU_BIND|STEP_RESV_PORTS)|SLURMD_NODENAME|SRUN_DEBUG_|_|BASHPID|HOSTNAME|PPID"
+)
+LISTED = re.compile(r"CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES|ZE_AFFINITY_MASK|SLURM_(JOB|STEP)_GPUS")
+
+FIELDS = """NumNodes NumCPUs NumTasks CPUs/Task ReqB:S:C:T TRES Socks/Node NtasksPerN:B:S:C CoreSpec MinCPUsNode MinMemoryNode
+MinMemoryCPU MinTmpDiskNode Features DelayBoot OverSubscribe Contiguous Licenses Network WorkDir TresPerNode TresPerJob
+TresPerTask TresPerSocket CpusPerTres MemPerTres TresBind TimeLimit TimeMin Deadline Dependency Requeue Restarts ExitCode
+DerivedExitCode JobState Reason MailUser MailType Nice Comment JobName Partition QOS Account ArrayTaskId ArrayTaskThrottle
+UserId GroupId BatchFlag Switches wc KillOInInvalidDependent StdIn StdOut StdErr NtasksPerTRES:""".split()
+LIMIT = re.compile(r"^(Max [a-z ]+?)\s{2,}(\S+)\s+(\S+)", re.M)
+
+
+class Record:
+    """What one program found."""
+
+    def __init__(self, text, pair, side):
+        self.parts = {}
+        at = 0
+        while at < len(text):
+            key, at = text[at:text.index(b"\n", at)].decode(), text.index(b"\n", at) + 1
+            size, at = int(text[at:text.index(b"\n", at)]), text.index(b"\n", at) + 1
+            self.parts[key], at = text[at:at + size].decode("utf-8", "replace"), at + size + 1
+        self.pair, self.side = pair, side
+        self.env = dict(word.partition("=")[::2] for word in self.parts["environ"].split("\0") if word)
+
+    def is_dlruns_own(self):
+        """The batch script writes its marks with the `date` that it finds."""
+        return self.parts["argv"].split("\0") == ["date", "+%s%3N"] and "DLRUN_PLAN" in self.env
+
+    def normal(self, text):
+        text = text.replace(str(self.pair.side(self.side)), "BASE")
+        for job in self.pair.known[self.side]:
+            for key in ("JobId", "ArrayJobId"):
+                if key in job:
+                    text = re.sub(rf"(?<!\d){job[key]}(?!\d)", "JOB", text)
+        return text
+
+    def words(self, part):
+        return self.normal(self.parts[part]).split("\0")
+
+    def rank(self):
+        return [self.env.get(name, "") for name in ("SLURM_ARRAY_TASK_ID", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_RESTART_COUNT")]
+
+    def status(self, key):
+        found = re.search(rf"^{key}:\s*(.*)$", self.parts["status"], re.M)
+        return found[1].strip() if found else ""
+
+    @staticmethod
+    def fields(stat):
+        return stat.rsplit(") ", 1)[-1].split()
+
+    def relations(self):
+        pid = self.parts["stat"].split(" ")[0]
+        own, parent = self.fields(self.parts["stat"]), self.fields(self.parts["parent stat"])
+        parent_pid = own[1]
+        says = []
+        says.append("leads its group" if own[2] == pid else "in its parent's group" if parent and own[2] == parent[2] else "in another group")
+        says.append("parent leads a group" if parent and parent[2] == parent_pid else "parent leads no group")
+        says.append("leads its session" if own[3] == pid else "parent leads the session" if own[3] == parent_pid else "in an older session")
+        return ", ".join(says)
+
+    def parent(self):
+        exe = os.path.basename(self.parts["parent exe"].replace(" (deleted)", ""))
+        argv = self.words("parent argv")
+        flags = [word for word in argv[1:] if word.startswith("-")][:3] if exe in ("bash", "dash") else []
+        return " ".join([exe, *flags])
+
+    def stream(self, number):
+        target = self.parts["streams"].split("\0")[number]
+        if target.startswith(("pipe:", "socket:")):
+            return target.split(":")[0]
+        for job in self.pair.known[self.side]:
+            for key, what in (("StdOut", "output"), ("StdErr", "error")):
+                if target == job.get(key):
+                    return f"the job's {'output' if job.get('StdOut') == job.get('StdErr') else what} file"
+        return self.normal(target)
+
+
+def records(pair, side):
+    if side not in pair.known:
+        return []
+    cache = pair.__dict__.setdefault("records_of", {})
+    if side not in cache:
+        files = sorted((pair.side(side) / ".records").iterdir())
+        files = [path for path in files if not path.name.endswith(".part")][:400]
+        all_of_them = [Record(path.read_bytes(), pair, side) for path in files]
+        cache[side] = [record for record in all_of_them if not record.is_dlruns_own()]
+    return cache[side]
+
+
+def differences(pair):
+    """All differences, as (kind, detail)."""
+    grouped = [defaultdict(list), defaultdict(list)]
+    for group, side in zip(grouped, "ab"):
+        for record in records(pair, side):
+            group[(record.words("argv")[0], *record.rank())].append(record)
+    before, after = grouped
+    for key in sorted(set(before) | set(after)):
+        if len(before[key]) != len(after[key]) and not pair.was_cut:
+            yield "programs", f"{' '.join(key)}: {len(before[key])} -> {len(after[key])}"
+        for one, other in zip(before[key], after[key]):
+            yield from of_records(one, other)
+    yield from of_jobs(pair)
+    if not pair.was_cut:
+        yield from of_outputs(pair)
+
+
+def of_records(one, other):
+    def both(kind, read, label=""):
+        was, is_now = read(one), read(other)
+        if was != is_now:
+            yield kind, f"{label}{was} -> {is_now}"
+
+    name = one.words("argv")[0] + ": "
+    yield from both("arguments", lambda record: [re.sub(r"\b\d{5,}\b", "#", word) for word in record.words("argv")])
+    yield from both("directory", lambda record: record.normal(record.parts["cwd"]), name)
+    yield from both("umask", lambda record: record.status("Umask"), name)
+    for key, kind in (("SigIgn", "signals ignored"), ("SigBlk", "signals blocked"), ("Cpus_allowed_list", "affinity"),
+                      ("NoNewPrivs", "privileges"), ("CapEff", "capabilities"), ("Groups", "groups")):
+        yield from both(kind, lambda record: record.status(key), name)
+    limits = [dict((found[1].strip(), (found[2], found[3])) for found in LIMIT.finditer(record.parts["limits"])) for record in (one, other)]
+    for limit in sorted(set(limits[0]) | set(limits[1])):
+        if limits[0].get(limit) != limits[1].get(limit):
+            yield f"limit {limit}", f"{name}{limits[0].get(limit)} -> {limits[1].get(limit)}"
+    yield from both("niceness", lambda record: record.fields(record.parts["stat"])[16], name)
+    yield from both("OOM score", lambda record: record.parts["oom"].strip(), name)
+    yield from both("standard input", lambda record: (record.stream(0), record.normal(record.parts["stdin"])), name)
+    yield from both("standard output", lambda record: record.stream(1), name)
+    yield from both("standard error", lambda record: record.stream(2), name)
+    yield from both("open files", lambda record: record.parts["open"].split("\0"), name)
+    yield from both("parent", Record.parent, name)
+    yield from both("process group", Record.relations, name)
+    yield from of_environments(one, other)
+
+
+def of_environments(one, other):
+    for name in sorted(set(one.env) | set(other.env)):
+        if RUN_BY_RUN.fullmatch(name) and name in one.env and name in other.env:
+            continue
+        if name not in one.env:
+            yield f"env added {name}", other.normal(other.env[name])[:100]
+        elif name not in other.env:
+            yield f"env lost {name}", one.normal(one.env[name])[:100]
+        else:
+            was, is_now = one.normal(one.env[name]), other.normal(other.env[name])
+            if LISTED.fullmatch(name):
+                was, is_now = (re.sub(r"\d+", "#", value) for value in (was, is_now))
+            if was != is_now:
+                yield f"env changed {name}", f"{was[:140]} -> {is_now[:140]}"
+
+
+def of_jobs(pair):
+    def view(side, key):
+        record = Record(b"argv\n0\n\nenviron\n0\n\n", pair, side)
+        return sorted({record.normal(job.get(key, "")) for job in pair.known[side]})
+
+    if len(pair.known["a"]) != len(pair.known["b"]):
+        yield "jobs of the array", f"{len(pair.known['a'])} -> {len(pair.known['b'])}"
+    for key in FIELDS:
+        was, is_now = view("a", key), view("b", key)
+        if key == "TRES":
+            was, is_now = ([re.sub(r",?billing=\d+", "", value) for value in values] for values in (was, is_now))
+        if was != is_now:
+            yield f"field {key}", f"{','.join(was)} -> {','.join(is_now)}"
+
+
+# Lines that name a node, a time or a number that is another in each run.
+UNSTABLE = re.compile(r"^(real|user|sys)\t.*|CUDA_VISIBLE_DEVICES=[\d,]+|\bn[1-4](?:\[[\d,-]+\])?\b|n\[[\d,-]+\]|\d{4,}|\d\d:\d\d:\d\d|0x[0-9a-f]+|\b\d+\.\d+\b")
+
+
+def of_outputs(pair):
+    def lines(side):
+        record = Record(b"argv\n0\n\nenviron\n0\n\n", pair, side)
+        found = (UNSTABLE.sub("#", record.normal(line)) for line in pair.output(side))
+        script = re.compile(r"/\S*slurm_script|BASE/[^:]*?/job\.sh|\bjob\.sh\b")
+        return sorted(script.sub("SCRIPT", line) for line in found)
+
+    was, is_now = lines("a"), lines("b")
+    if was != is_now:
+        lost, added = list(was), []
+        for line in is_now:
+            lost.remove(line) if line in lost else added.append(line)
+        yield "text printed", f"lost {lost[:3]}, added {added[:3]}"
+    made = [{UNSTABLE.sub("#", Record(b"argv\n0\n\nenviron\n0\n\n", pair, side).normal(name)) for name in pair.files(side)} for side in "ab"]
+    if made[0] != made[1]:
+        yield "files", f"lost {sorted(made[0] - made[1])[:4]}, added {sorted(made[1] - made[0])[:4]}"
