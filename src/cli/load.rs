@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::model;
 use super::schedulers;
 use super::session::{PATIENCE, Session, within};
 use super::site::{self, Known};
-use super::source::Source;
+use super::source::{self, Source};
 use crate::command::find;
 use crate::config::{Rule, Settings, Subject};
 use crate::container::find_runtime;
@@ -29,6 +30,9 @@ use crate::monitor::{cpus_effective, host_facts};
 use crate::plan::{self, ImageFacts, ModelFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
 use crate::pyenv::{self, EnvFacts};
 use crate::rundir::StateDir;
+
+/// More than the kernel reads of a script's first line.
+const MAX_FIRST_LINE: u64 = 256;
 
 /// A job file with all that follows from it.
 pub(crate) struct Job {
@@ -375,7 +379,7 @@ impl Place {
         let script = self
             .script
             .as_ref()
-            .map(|path| ScriptFacts { path: path.clone(), executable: is_executable(path) });
+            .map(|path| ScriptFacts { path: path.clone(), interpreter: interpreter_of(path) });
         let runtime = || find_runtime(session.settings.container_runtime());
         let wants_mpi = spec.run.launcher.as_ref().is_some_and(|asked| asked.value == Launcher::Mpi);
         let asked = plan::asked_scheduler(spec, &session.settings).map(|(kind, _)| kind);
@@ -418,6 +422,21 @@ fn allowed_cpus() -> Option<u64> {
 
 fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// What runs a script that is not executable: its first line's words, as the kernel reads them (`execve(2)`, "Interpreter
+/// scripts": all behind the interpreter is one argument).
+fn interpreter_of(script: &Path) -> Option<Vec<String>> {
+    if is_executable(script) {
+        return None;
+    }
+    let mut head = Vec::new();
+    let file = source::open(script).ok()?;
+    let _ = file.take(MAX_FIRST_LINE).read_to_end(&mut head);
+    let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first.strip_prefix(b"#!").unwrap_or_default()).trim().to_owned();
+    let words = first.splitn(2, [' ', '\t']).map(str::trim).filter(|word| !word.is_empty());
+    Some(words.map(str::to_owned).collect())
 }
 
 fn env_file_problem(path: &Path) -> Option<String> {

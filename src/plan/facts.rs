@@ -53,8 +53,9 @@ pub struct PythonFacts {
 pub struct ScriptFacts {
     /// Absolute path.
     pub path: PathBuf,
-    /// True when it can be executed by itself.
-    pub executable: bool,
+    /// What runs it where it cannot be executed by itself: the words of its first line behind `#!`, which are none where
+    /// the line is no such line.
+    pub interpreter: Option<Vec<String>>,
 }
 
 /// What is known of images, and of this machine as one that runs them.

@@ -246,17 +246,15 @@ impl<'a> Resolver<'a> {
             Command::Script(name) => {
                 let script = self.facts.script.as_ref();
                 let path = script.map_or_else(|| name.clone(), |script| text(&script.path));
-                if script.is_some_and(|script| script.executable) {
-                    self.decide("command", path.clone(), "the script is executable");
-                    vec![path]
-                } else {
-                    self.decide(
-                        "command",
-                        format!("/bin/bash {path}"),
-                        "the script is not executable by itself",
-                    );
-                    vec!["/bin/bash".to_owned(), path]
-                }
+                let bash = || vec!["/bin/bash".to_owned()];
+                let (words, why) = match script.map(|script| script.interpreter.as_deref()) {
+                    Some(None) => (Vec::new(), "the script is executable"),
+                    Some(Some([])) | None => (bash(), "the script is not executable and names no interpreter"),
+                    Some(Some(words)) => (words.to_vec(), "the script names it in its first line"),
+                };
+                let argv: Vec<String> = words.into_iter().chain([path]).collect();
+                self.decide("command", argv.join(" "), why);
+                argv
             }
         }
     }

@@ -10,7 +10,11 @@ ON_PURPOSE = [
     (r"env added PYTHONUNBUFFERED", "", "output line by line"),
     (r"env lost SLURM_EXPORT_ENV", "", "the job's own variables reach its steps"),
     (r"(output file|error file|field StdOut|field StdErr)", "", "NAME-JOBID.out in the working directory"),
-    (r"field Command", "", "the rendered script"),
+    (r"standard error", r"the job's error file -> the job's output file$", "NAME-JOBID.out in the working directory"),
+    (r"env (added|lost|changed) _", "", "the program that a shell started last"),
+    (r"env changed SHLVL", "", "a kept script runs below the batch script's shell"),
+    (r"field MailType, details", "", "a failure's mail comes for a dependency that never holds too; none for stage-out"),
+    (r"field MailUser", r"-> $", "without an event no mail is sent"),
     (r"field (ExitCode|JobState|Reason|DerivedExitCode)", r"^0:(\d+) -> 1\d\d:0$|NonZeroExitCode", "a signal is exit code 128 + n"),
     (r"parent", r"-> dlrun$", "dlrun starts the program of a simple script, or the script"),
     (r"process group", "", "the command leads a process group"),
@@ -65,8 +69,8 @@ class Record:
         self.env = dict(word.partition("=")[::2] for word in self.parts["environ"].split("\0") if word)
 
     def is_dlruns_own(self):
-        """The batch script writes its marks with the `date` that it finds."""
-        return self.parts["argv"].split("\0") == ["date", "+%s%3N"] and "DLRUN_PLAN" in self.env
+        """The batch script starts `date` and `sleep` for its marks."""
+        return self.parts["argv"].split("\0") in (["date", "+%s%3N"], ["sleep", "0.1"]) and "DLRUN_PLAN" in self.env
 
     def normal(self, text):
         text = text.replace(str(self.pair.side(self.side)), "BASE")
@@ -112,7 +116,7 @@ class Record:
             return target.split(":")[0]
         for job in self.pair.known[self.side]:
             for key, what in (("StdOut", "output"), ("StdErr", "error")):
-                if target == job.get(key):
+                if re.fullmatch(re.sub(r"%\\?\w", ".*", re.escape(job.get(key, ""))), target):
                     return f"the job's {'output' if job.get('StdOut') == job.get('StdErr') else what} file"
         return self.normal(target)
 
@@ -201,7 +205,10 @@ def of_jobs(pair):
         was, is_now = view("a", key), view("b", key)
         if key == "TRES":
             was, is_now = ([re.sub(r",?billing=\d+", "", value) for value in values] for values in (was, is_now))
-        if was != is_now:
+        if key == "MailType" and was != is_now:
+            main = [sorted(set(",".join(values).strip().split(",")) - {"INVALID_DEPEND", "STAGE_OUT"}) for values in (was, is_now)]
+            yield "field MailType" + (", details" if main[0] == main[1] else ""), f"{was} -> {is_now}"
+        elif was != is_now:
             yield f"field {key}", f"{','.join(was)} -> {','.join(is_now)}"
 
 

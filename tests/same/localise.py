@@ -153,6 +153,15 @@ def make_places(text, base, work, record):
             link(record, path)
 
 
+def make_programs_files(text, base, work):
+    """The files behind `python` and its like, without which dlrun would refuse the job before the scheduler saw it."""
+    for word in re.findall(r"(?:python3?|perl|Rscript|julia|bash|sh)\s+([\w./+-]+\.\w+)", text):
+        path = os.path.normpath(os.path.join(work, word))
+        if path.startswith(f"{base}/") and not os.path.lexists(path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            open(path, "w").close()
+
+
 def programs(text, is_foreign):
     """Any word of the commands that may be a program and is not a real one here: over-many stand-ins do no harm."""
     commands = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))

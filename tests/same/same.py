@@ -75,7 +75,8 @@ class Pair:
             for path in (base / ".records", base / "stubs", base / "home", base / "site", work):
                 path.mkdir(parents=True, exist_ok=True)
             for rc in (".profile", ".bash_profile"):
-                (base / "home" / rc).write_text("export SAME_PROFILE=read\n")
+                # A login shell's /etc/profile may set PATH anew.
+                (base / "home" / rc).write_text(f'export SAME_PROFILE=read PATH="{base}/stubs:$PATH"\n')
             record = base / "stubs" / "record"
             shutil.copy(HERE / "record.pl", record)
             text = self.text
@@ -83,6 +84,7 @@ class Pair:
                 text = localise.script(text, base, work, record)
             for stub in localise.programs(text, self.settings.localise):
                 localise.link(record, base / "stubs" / stub)
+            localise.make_programs_files(text, base, work)
             script = work / "job.sh"
             script.write_bytes(text.encode("utf-8", "surrogateescape"))
             script.chmod(self.mode)

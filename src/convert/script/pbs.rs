@@ -55,6 +55,7 @@ pub(super) fn convert(
     let shape = job.resources.shape();
     let shell =
         Script { shell: job.shell(script), directives: Vec::new(), late: script.late.clone(), ..*script };
+    start::set_name(place, &mut draft);
     let started = start::set(text, &shell, shape, &job.arguments, place, &mut draft)?;
     job.resources.set(started != Started::Program, &mut draft);
     tell_directory(script, &letters, &mut draft);

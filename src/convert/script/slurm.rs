@@ -32,6 +32,7 @@ pub(super) fn convert(
     let shape = job.set_shape(&mut draft);
     job.set_gpus(shape, &mut draft);
     job.set_mail(&mut draft);
+    start::set_name(place, &mut draft);
     let _ = start::set(text, script, shape, &[], place, &mut draft)?;
     for span in foreign {
         let origin = Origin { about: "#PBS".to_owned(), span: span.clone() };
@@ -59,6 +60,10 @@ fn options(script: &Script<'_>, draft: &mut Draft) -> Result<Vec<SlurmOption>, P
     }
     let mut last: Vec<SlurmOption> = Vec::new();
     for option in options.into_iter().rev() {
+        if option.name == "mail-type" {
+            last.push(option);
+            continue;
+        }
         if last.iter().any(|known| known.name == option.name && known.verbatim != option.verbatim) {
             draft.note(&option.origin(), "a later line says otherwise, and holds");
         } else if !last.iter().any(|known| known.name == option.name) {
@@ -126,7 +131,11 @@ impl Job {
             }
             "licenses" => licenses(option, draft),
             "mail-user" => self.mail_to = Some((value.to_owned(), origin)),
-            "mail-type" => self.mail_on = Some((value.to_owned(), origin)),
+            // Several add up (`sbatch(1)` says nothing of it; 22.05 does it).
+            "mail-type" => {
+                let known = self.mail_on.take().map_or_else(String::new, |(known, _)| known + ",");
+                self.mail_on = Some((known + value, origin));
+            }
             "exclusive" if option.value.is_none() => {
                 let _ = draft.set("resources.exclusive", Value::Flag(true), &origin);
             }

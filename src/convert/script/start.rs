@@ -19,6 +19,15 @@ pub(super) enum Started {
     Script,
 }
 
+/// Names the job as the scheduler would, after the script's file.
+pub(super) fn set_name(place: Option<&ScriptPlace>, draft: &mut Draft) {
+    let Some(place) = place else { return };
+    let name = Value::Text(place.name.rsplit('/').next().unwrap_or_default().to_owned());
+    if !draft.holds("name") && Draft::takes("name", &name) {
+        let _ = draft.set("name", name, &Origin { about: "the script".to_owned(), span: 0..0 });
+    }
+}
+
 /// Sets `[run]`. `shape` is what the directives ask for; `arguments` are those of the script.
 ///
 /// # Errors
@@ -64,7 +73,8 @@ fn fits(simple: &Simple, script: &Script<'_>, shape: Shape, draft: &Draft) -> bo
         Start::Ranks(Some(ranks)) => ranks == shape.tasks,
         _ => true,
     };
-    let flags = script.shell.iter().skip(1).all(|flag| ["-l", "--login", "-e"].contains(&flag.as_str()));
+    // A login shell reads profiles, which set what the program finds.
+    let flags = script.shell.iter().skip(1).all(|flag| flag == "-e");
     let stays = !(simple.changes_directory && draft.holds("run.workdir"));
     has_ranks && stays && flags && is_bourne(&script.shell)
 }

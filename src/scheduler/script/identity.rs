@@ -11,6 +11,8 @@ export DLRUN_ELEMENT=${SLURM_ARRAY_TASK_ID:-0}
 export DLRUN_ARRAY_INDEX=${SLURM_ARRAY_TASK_ID:-}
 [ -n "$DLRUN_ARRAY_INDEX" ] || unset DLRUN_ARRAY_INDEX
 unset DLRUN_ARRAY_OFFSET
+# Output is appended to the job's own file, not to those of its steps.
+unset SLURM_OPEN_MODE
 export DLRUN_ATTEMPT=${DLRUN_ATTEMPT:-${SLURM_RESTART_COUNT:-0}}
 export DLRUN_JOB_ID=${SLURM_JOB_ID:-${DLRUN_JOB_ID:-}}
 export DLRUN_NODE=${SLURMD_NODENAME:-$(uname -n)}

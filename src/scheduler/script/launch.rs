@@ -81,7 +81,7 @@ dlrun_runtime=$(command -v apptainer || command -v singularity) ||
 /// What starts a rank, or a build, in the container: each decides on its own node, and finds dlrun by its path, since dlrun
 /// takes its variables out of the command's environment. Where dlrun does not run there, the bare words do.
 const ENTER: &str = r#"
-dlrun_enter=(/bin/sh -c '
+dlrun_enter=(/bin/bash -p -c '
 if [ -n "$1" ] && "$1" --version > /dev/null 2>&1; then
     dlrun_exe=$1 dlrun_image=$2 dlrun_bare=$3
     shift 3
@@ -94,7 +94,8 @@ exec "$@"' dlrun "$dlrun_exe" "$dlrun_image" "${#dlrun_container[@]}" "${dlrun_c
 "#;
 
 /// Starts the command and passes signals on; leaves its exit code in `dlrun_code`. What follows a node's `exec` is the
-/// bare fallback. Of the words that follow, `dlrun_bare` start the container.
+/// bare fallback. Of the words that follow, `dlrun_bare` start the container. dash would drop exported functions such as
+/// `module`; `bash -p` keeps them, and does not read `BASH_ENV`.
 pub(super) const RUN: &str = r#"
 # On each node: dlrun, which starts and watches the command; where it is missing, the bare command.
 dlrun_node='
@@ -116,7 +117,7 @@ dlrun_signalled=
 for dlrun_signal in TERM INT HUP QUIT USR1 USR2; do
     trap "dlrun_signalled=$dlrun_signal; dlrun_asked+=\" $dlrun_signal\"; [ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
 done
-"${dlrun_launch[@]}" /bin/sh -c "$dlrun_node" dlrun "$dlrun_bare" "${dlrun_command[@]}" &
+"${dlrun_launch[@]}" /bin/bash -p -c "$dlrun_node" dlrun "$dlrun_bare" "${dlrun_command[@]}" &
 dlrun_child=$!
 # One that came before the command was there is passed on now.
 [ -z "$dlrun_signalled" ] || kill -s "$dlrun_signalled" "$dlrun_child" 2> /dev/null
