@@ -163,7 +163,7 @@ fn run() -> Keys {
     });
     let script = json!({
         "type": "string", "minLength": 1,
-        "description": "A script, relative to the working directory. Run directly if it is executable, else by /bin/bash.",
+        "description": "A script, relative to the working directory. Run directly if it is executable, else by what its first line names, else by /bin/bash.",
     });
     let env = json!({
         "type": "object", "additionalProperties": { "type": "string" },

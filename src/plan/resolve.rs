@@ -249,7 +249,9 @@ impl<'a> Resolver<'a> {
                 let bash = || vec!["/bin/bash".to_owned()];
                 let (words, why) = match script.map(|script| script.interpreter.as_deref()) {
                     Some(None) => (Vec::new(), "the script is executable"),
-                    Some(Some([])) | None => (bash(), "the script is not executable and names no interpreter"),
+                    Some(Some([])) | None => {
+                        (bash(), "the script is not executable and names no interpreter")
+                    }
                     Some(Some(words)) => (words.to_vec(), "the script names it in its first line"),
                 };
                 let argv: Vec<String> = words.into_iter().chain([path]).collect();
@@ -342,7 +344,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Defaults, Fragment, Key};
-    use crate::plan::{ImageFacts, PythonFacts, SchedulerFacts};
+    use crate::plan::{ImageFacts, PythonFacts, SchedulerFacts, ScriptFacts};
     use crate::site::{NodeType, Queue, SiteModel};
     use crate::units::Walltime;
 
@@ -408,6 +410,24 @@ mod tests {
         let local = plan("", &facts());
         assert_eq!(local.scheduler, SchedulerKind::Local);
         assert!(local.warnings[0].contains("THIS machine"), "{:?}", local.warnings);
+    }
+
+    #[test]
+    fn script_runs_by_what_its_first_line_names() {
+        let command = |interpreter: Option<&[&str]>| {
+            let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+            let script = ScriptFacts { path: "/home/u/a.sh".into(), interpreter: interpreter.map(words) };
+            let facts = SiteFacts { script: Some(script), ..facts() };
+            let spec = crate::job::parse("[run]\nscript = \"a.sh\"\n").expect("a valid job file");
+            resolve(&spec, &settings(&[]), &facts).expect("a plan").command
+        };
+        assert_eq!(command(None), ["/home/u/a.sh"]);
+        assert_eq!(command(Some(&[])), ["/bin/bash", "/home/u/a.sh"]);
+        assert_eq!(command(Some(&["/bin/sh"])), ["/bin/sh", "/home/u/a.sh"]);
+        assert_eq!(
+            command(Some(&["/usr/bin/env", "-S bash -e"])),
+            ["/usr/bin/env", "-S bash -e", "/home/u/a.sh"]
+        );
     }
 
     #[test]

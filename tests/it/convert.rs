@@ -470,12 +470,27 @@ fn sbatch_options_in_all_spellings() {
             &["command = [\"python\", \"train.py\", \"--x\", \"1\"]", "kind = \"slurm\""],
         );
     }
+    let both = script("--mail-type=BEGIN\n#SBATCH --mail-type=END --mail-user=");
+    assert_lines(&both, &["mail = { on = [\"begin\", \"end\"] }"]);
     let text = script("-o x.out -p a\n#SBATCH -p b --parsable lost");
     assert_lines(&text, &["queue = \"b\""]);
     let notes = notes(&text);
     for about in ["--output", "--partition", "--parsable", "lost"] {
         assert!(notes.iter().any(|note| note.starts_with(&format!("{about}: "))), "{about} in {notes:#?}");
     }
+}
+
+#[test]
+fn job_without_a_name_has_its_scripts() {
+    assert_lines("#SBATCH -N 1\n./a\n", &["name = \"job.sh\""]);
+    assert_lines("#PBS -l nodes=1\n./a\n", &["name = \"job.sh\""]);
+    assert_lines("#SBATCH -J x\n./a\n", &["name = \"x\""]);
+}
+
+#[test]
+fn script_of_a_login_shell_is_kept_with_its_shell() {
+    assert_lines("#!/bin/bash -l\n#SBATCH -N 1\n./a\n", &["command = [\"/bin/bash\", \"-l\", \"job.sh\"]"]);
+    assert_lines("#!/bin/bash -e\n#SBATCH -N 1\n./a\n", &["command = [\"./a\"]"]);
 }
 
 #[test]

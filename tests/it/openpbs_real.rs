@@ -18,6 +18,7 @@ use nix::unistd::User;
 use serde_json::Value;
 
 use crate::support::env::install;
+use crate::support::same::compare;
 use crate::support::{DLRUN, wait_for, wait_for_some};
 
 /// A directory in the home of the user, and the way to OpenPBS.
@@ -342,4 +343,11 @@ fn some_elements_are_cancelled_and_a_run_waits_for_another() {
     site.pbs("qrls", &[&id]);
     site.until(&after, "completed");
     assert!(site.entries(&after_id)[0].started_at_ms.is_some());
+}
+
+#[test]
+#[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
+fn converted_scripts_find_what_qsub_gives_them() {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/same/pbs");
+    compare(&["--scheduler".as_ref(), "openpbs".as_ref(), scripts.as_os_str()]);
 }

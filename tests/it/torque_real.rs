@@ -16,6 +16,7 @@ use nix::unistd::User;
 use serde_json::{Value, json};
 
 use crate::support::env::install;
+use crate::support::same::compare;
 use crate::support::{DLRUN, wait_for, wait_for_some};
 use crate::torque::{OPTIONS, job_file};
 
@@ -460,4 +461,11 @@ fn the_site_is_what_the_server_says() {
     let listed = site.pbs(false, "pbsnodes", &["-l", "all"]);
     assert_eq!(nodes as usize, String::from_utf8_lossy(&listed.stdout).lines().count());
     assert!(told.nodes.iter().all(|kind| kind.cpus.is_some() && kind.memory.is_some()));
+}
+
+#[test]
+#[ignore = "needs Torque: DLRUN_TEST_TORQUE_BIN, DLRUN_TEST_USER"]
+fn converted_scripts_find_what_qsub_gives_them() {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/same/pbs");
+    compare(&["--scheduler".as_ref(), "torque".as_ref(), scripts.as_os_str()]);
 }

@@ -9,11 +9,14 @@ ON_PURPOSE = [
     (r"env added DLRUN_(RUN_ID|INSIDE|EVENTS|ARRAY_INDEX)", "", "who the run is, and where events go"),
     (r"env added PYTHONUNBUFFERED", "", "output line by line"),
     (r"env lost SLURM_EXPORT_ENV", "", "the job's own variables reach its steps"),
-    (r"(output file|error file|field StdOut|field StdErr)", "", "NAME-JOBID.out in the working directory"),
+    (r"(field StdOut|field StdErr|field Output_Path|field Error_Path|field Join_Path)", "", "NAME-JOBID.out in the working directory"),
     (r"standard error", r"the job's error file -> the job's output file$", "NAME-JOBID.out in the working directory"),
     (r"env (added|lost|changed) _", "", "the program that a shell started last"),
     (r"env changed SHLVL", "", "a kept script runs below the batch script's shell"),
     (r"field MailType, details", "", "a failure's mail comes for a dependency that never holds too; none for stage-out"),
+    (r"(field JobName|env changed SLURM_JOB_NAME)", r"^\S*[^\w.+-]\S* ->", "a name that no file can have"),
+    (r"env lost SLURM_OPEN_MODE", "", "output is appended to the job's own file, not to those of its steps"),
+    (r"env changed \w+|arguments", r"-> .*/\.local/state/dlrun/runs/\w+/job\.sh", "the rendered script"),
     (r"field MailUser", r"-> $", "without an event no mail is sent"),
     (r"field (ExitCode|JobState|Reason|DerivedExitCode)", r"^0:(\d+) -> 1\d\d:0$|NonZeroExitCode", "a signal is exit code 128 + n"),
     (r"parent", r"-> dlrun$", "dlrun starts the program of a simple script, or the script"),
@@ -30,7 +33,7 @@ def on_purpose(kind, detail):
 
 # What dlrun refuses to convert or to submit, and says so.
 REFUSED = [
-    (r"is not a file|is not here|is not a directory", "a program that does not exist is refused before the submission"),
+    (r"is not a file|is not an executable file|is not here|is not a directory", "a program that does not exist is refused before the submission"),
     (r"several components \(heterogeneous\)", "a heterogeneous job is refused"),
 ]
 
@@ -43,15 +46,10 @@ def refused_on_purpose(said):
 RUN_BY_RUN = re.compile(
     r"SLURM_(JOB_ID|JOBID|TASK_PID|NODELIST|JOB_NODELIST|STEP_NODELIST|NODEID|TOPOLOGY_ADDR|LAUNCH_NODE_IPADDR|"
     r"SRUN_COMM_PORT|SRUN_COMM_HOST|STEP_LAUNCHER_PORT|ARRAY_JOB_ID|JOB_START_TIME|JOB_END_TIME|STEP_TASKS_PER_NODE_|"
-    r"CPU_BIND_LIST|CPU_BIND|STEP_RESV_PORTS)|SLURMD_NODENAME|SRUN_DEBUG_|_|BASHPID|HOSTNAME|PPID"
+    r"CPU_BIND_LIST|CPU_BIND|STEP_RESV_PORTS)|PBS_(JOBID|NODEFILE|JOBCOOKIE|MOMPORT|NODENUM|TASKNUM|O_HOST)|SLURMD_NODENAME|SRUN_DEBUG_|_|BASHPID|HOSTNAME|PPID"
 )
 LISTED = re.compile(r"CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES|ZE_AFFINITY_MASK|SLURM_(JOB|STEP)_GPUS")
 
-FIELDS = """NumNodes NumCPUs NumTasks CPUs/Task ReqB:S:C:T TRES Socks/Node NtasksPerN:B:S:C CoreSpec MinCPUsNode MinMemoryNode
-MinMemoryCPU MinTmpDiskNode Features DelayBoot OverSubscribe Contiguous Licenses Network WorkDir TresPerNode TresPerJob
-TresPerTask TresPerSocket CpusPerTres MemPerTres TresBind TimeLimit TimeMin Deadline Dependency Requeue Restarts ExitCode
-DerivedExitCode JobState Reason MailUser MailType Nice Comment JobName Partition QOS Account ArrayTaskId ArrayTaskThrottle
-UserId GroupId BatchFlag Switches wc KillOInInvalidDependent StdIn StdOut StdErr NtasksPerTRES:""".split()
 LIMIT = re.compile(r"^(Max [a-z ]+?)\s{2,}(\S+)\s+(\S+)", re.M)
 
 
@@ -70,13 +68,15 @@ class Record:
 
     def is_dlruns_own(self):
         """The batch script starts `date` and `sleep` for its marks."""
-        return self.parts["argv"].split("\0") in (["date", "+%s%3N"], ["sleep", "0.1"]) and "DLRUN_PLAN" in self.env
+        return (self.parts["argv"].split("\0") in (["date", "+%s%3N"], ["sleep", "0.1"]) or self.parts["argv"].startswith("sync\0/")) and "DLRUN_PLAN" in self.env
 
     def normal(self, text):
         text = text.replace(str(self.pair.side(self.side)), "BASE")
         for job in self.pair.known[self.side]:
             for key in ("JobId", "ArrayJobId"):
-                if key in job:
+                if key in job and not job[key].isdigit():
+                    text = text.replace(job[key], "JOB")
+                elif key in job:
                     text = re.sub(rf"(?<!\d){job[key]}(?!\d)", "JOB", text)
         return text
 
@@ -115,9 +115,10 @@ class Record:
         if target.startswith(("pipe:", "socket:")):
             return target.split(":")[0]
         for job in self.pair.known[self.side]:
-            for key, what in (("StdOut", "output"), ("StdErr", "error")):
-                if re.fullmatch(re.sub(r"%\\?\w", ".*", re.escape(job.get(key, ""))), target):
-                    return f"the job's {'output' if job.get('StdOut') == job.get('StdErr') else what} file"
+            files = [job.get(key, "").split(":")[-1] for key in self.pair.settings.scheduler.streams]
+            for file, what in zip(files, ("output", "error")):
+                if re.fullmatch(re.sub(r"%\\?\w", ".*", re.escape(file)), target):
+                    return f"the job's {'output' if files[0] == files[1] else what} file"
         return self.normal(target)
 
 
@@ -135,6 +136,9 @@ def records(pair, side):
 
 def differences(pair):
     """All differences, as (kind, detail)."""
+    if pair.settings.held:
+        yield from of_jobs(pair)
+        return
     grouped = [defaultdict(list), defaultdict(list)]
     for group, side in zip(grouped, "ab"):
         for record in records(pair, side):
@@ -157,7 +161,7 @@ def of_records(one, other):
             yield kind, f"{label}{was} -> {is_now}"
 
     name = one.words("argv")[0] + ": "
-    yield from both("arguments", lambda record: [re.sub(r"\b\d{5,}\b", "#", word) for word in record.words("argv")])
+    yield from both("arguments", lambda record: [re.sub(r"\bn[1-4]\b|\d{4,}", "#", word) for word in record.words("argv")])
     yield from both("directory", lambda record: record.normal(record.parts["cwd"]), name)
     yield from both("umask", lambda record: record.status("Umask"), name)
     for key, kind in (("SigIgn", "signals ignored"), ("SigBlk", "signals blocked"), ("Cpus_allowed_list", "affinity"),
@@ -190,6 +194,9 @@ def of_environments(one, other):
             was, is_now = one.normal(one.env[name]), other.normal(other.env[name])
             if LISTED.fullmatch(name):
                 was, is_now = (re.sub(r"\d+", "#", value) for value in (was, is_now))
+            # A node, a process or a moment in the script's own variable.
+            if not name.startswith(("SLURM", "PBS")):
+                was, is_now = (re.sub(r"\bn[1-4]\b|\d{4,}", "#", value) for value in (was, is_now))
             if was != is_now:
                 yield f"env changed {name}", f"{was[:140]} -> {is_now[:140]}"
 
@@ -201,7 +208,7 @@ def of_jobs(pair):
 
     if len(pair.known["a"]) != len(pair.known["b"]):
         yield "jobs of the array", f"{len(pair.known['a'])} -> {len(pair.known['b'])}"
-    for key in FIELDS:
+    for key in pair.settings.scheduler.fields:
         was, is_now = view("a", key), view("b", key)
         if key == "TRES":
             was, is_now = ([re.sub(r",?billing=\d+", "", value) for value in values] for values in (was, is_now))

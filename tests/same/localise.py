@@ -38,6 +38,8 @@ def script(text, base, work, record):
     for line in text.split("\n"):
         if line.startswith("#SBATCH"):
             line = directive(line) if is_head else line
+        elif line.startswith("#PBS"):
+            line = pbs_directive(line)
         elif line.strip() and not line.lstrip().startswith("#"):
             is_head = False
             line = places(line, base)
@@ -75,6 +77,13 @@ def directive(line):
         if kept is not None:
             out.append(f"--{name}{sep}{kept}")
     return "#SBATCH " + " ".join(out) + ending if out else "#SBATCH --comment=fitted" + ending
+
+
+def pbs_directive(line):
+    """One `#PBS` line without queue, account and site."""
+    ending = "\r" if line.endswith("\r") else ""
+    line = re.sub(r"\s-(q|A|P|S|d|o|e|W\s*group_list)\s*=?\s*\S+", "", line.rstrip("\r"))
+    return ("# " if line.strip() == "#PBS" else "") + line + ending
 
 
 def fitted(name, value):

@@ -8,7 +8,7 @@ arguments, directory, environment, limits, umask, signals, streams, parent and p
 jobs, what they printed and the files that they left are compared too.
 
 It runs as root, since the jobs are an ordinary user's. DLRUN_TEST_SLURM_CONF names the cluster, DLRUN_TEST_USER the user,
-DLRUN_TEST_BINARY dlrun. --localise fits scripts of other sites to the test cluster, the same way for both runs.
+DLRUN_TEST_BINARY dlrun; for --scheduler torque or openpbs, DLRUN_TEST_TORQUE_BIN or DLRUN_TEST_OPENPBS_BIN their commands. --localise fits scripts of other sites to the test cluster, the same way for both runs.
 
 Lines `# same: KEY VALUE` of a script say how it is submitted (`umask 077`, `ulimit -n 512`, `env NAME=VALUE`, `dir NAME`,
 `mode 755`) and what must be seen of it (`records N`, `expects KIND` for a difference that is on purpose).
@@ -32,6 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import differ
 import localise
+import schedulers
 
 HERE = pathlib.Path(__file__).resolve().parent
 # How long a job may wait and run, in seconds.
@@ -94,16 +95,16 @@ class Pair:
     def environment(self, side):
         base = self.side(side)
         values = {
-            "PATH": f"{base}/stubs:/usr/local/bin:/usr/bin:/bin",
+            "PATH": ":".join([f"{base}/stubs", *self.settings.scheduler.path, "/usr/local/bin:/usr/bin:/bin"]),
             "HOME": f"{base}/home",
             "USER": self.settings.user.pw_name,
             "LOGNAME": self.settings.user.pw_name,
             "LANG": "C.UTF-8",
             "SHELL": "/bin/bash",
-            "SLURM_CONF": self.settings.conf,
             "SAME_OF_THE_SUBMITTER": "kept",
             "BASH_FUNC_module%%": MODULE % base,
         }
+        values.update(self.settings.scheduler.variables)
         values.update(wish.split("=", 1) for wish in self.all_wishes("env"))
         return values
 
@@ -120,9 +121,10 @@ class Pair:
         )
 
     def submit(self):
-        answer = self.as_user("a", ["sbatch", "--parsable", "job.sh"])
+        words = self.settings.scheduler.hold if self.settings.held else self.settings.scheduler.submit
+        answer = self.as_user("a", [*words, "job.sh"])
         if answer.returncode == 0:
-            self.jobs["a"] = answer.stdout.strip().split(";")[0]
+            self.jobs["a"] = self.settings.scheduler.id_of(answer.stdout)
         else:
             self.refused["a"] = answer.stderr.strip()
             return
@@ -132,27 +134,37 @@ class Pair:
         if converted.returncode:
             self.refused["b"] = "convert: " + converted.stderr.strip()
             return
+        if self.settings.held:
+            kind = self.settings.scheduler.kind
+            rendered = self.as_user("b", [dlrun, "render", "--no-check", "--scheduler", kind, "job.toml"])
+            (self.work("b") / "job.rendered").write_text(rendered.stdout)
+            answer = self.as_user("b", [*self.settings.scheduler.hold, "job.rendered"])
+            if rendered.returncode or answer.returncode:
+                self.refused["b"] = "render: " + (rendered.stderr + answer.stderr).strip()
+            else:
+                self.jobs["b"] = self.settings.scheduler.id_of(answer.stdout)
+            return
         answer = self.as_user("b", [dlrun, "--json", "submit", "job.toml"])
         if answer.returncode:
             self.refused["b"] = "submit: " + (answer.stdout + answer.stderr).strip()
             return
         self.jobs["b"] = json.loads(answer.stdout)["result"]["job_id"]
 
-    def scontrol(self, side):
-        text = self.as_user(side, ["scontrol", "--oneliner", "show", "job", self.jobs[side]]).stdout
-        return [dict(re.findall(r"(\S+?)=(.*?)(?= \S+?=|$)", line)) for line in text.splitlines() if line]
-
     def is_over(self, side):
-        now = self.scontrol(side)
-        over = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
-        if now and all(job.get("JobState", "").split()[0] in over for job in now):
+        now, is_over = self.settings.scheduler.look(lambda words: self.as_user(side, words).stdout, self.jobs[side])
+        if now and is_over:
             self.known[side] = now
-            return True
-        return not now
+        return is_over
 
     def run(self):
         self.prepare()
         self.submit()
+        if self.settings.held:
+            for side, job in self.jobs.items():
+                run = lambda words: self.as_user(side, words).stdout  # noqa: E731
+                self.known[side], _ = self.settings.scheduler.look(run, job)
+                self.as_user(side, [*self.settings.scheduler.cancel, job])
+            return
         try:
             waits, deadline = set(self.jobs), time.time() + PATIENCE
             while waits and time.time() < deadline:
@@ -160,7 +172,7 @@ class Pair:
                 waits -= {side for side in waits if self.is_over(side)}
             for side in waits:
                 self.was_cut = True
-                self.as_user(side, ["scancel", self.jobs[side]])
+                self.as_user(side, [*self.settings.scheduler.cancel, self.jobs[side]])
             for side in waits:
                 for _ in range(40):
                     if self.is_over(side):
@@ -168,28 +180,28 @@ class Pair:
                     time.sleep(0.5)
         finally:
             if len(self.known) < len(self.jobs):
-                self.as_user("a", ["scancel", *self.jobs.values()])
+                self.as_user("a", [*self.settings.scheduler.cancel, *self.jobs.values()])
 
     def both_ran(self):
         return set(self.known) == set(SIDES)
 
+    def output_files(self, side):
+        """The files of a job's output: those that the scheduler names (`HOST:PATH` in PBS), and dlrun's."""
+        keys = self.settings.scheduler.streams
+        names = {job.get(key, "").split(":")[-1] for job in self.known[side] for key in keys}
+        own = self.work(side).glob("*.out") if side == "b" else []
+        paths = {pathlib.Path(name) for name in names} | {path for path in own if re.search(r"-[\d_]+\.out$", path.name)}
+        # Slurm does not say what `%N` became.
+        patterns = [re.compile(re.sub(r"%\\?\w", ".*", re.escape(name))) for name in names if "%" in name]
+        paths |= {path for path in self.work(side).rglob("*") if any(pattern.fullmatch(str(path)) for pattern in patterns)}
+        return sorted(path for path in paths if path.is_file() and self.root in path.parents)
+
     def output(self, side):
-        """All that a job printed, from its files: those that Slurm names, and any other of its number."""
-        names = set()
-        for job in self.known[side]:
-            names |= {job.get(key, "") for key in ("StdOut", "StdErr")}
-        lines = []
-        for name in sorted(names):
-            path = pathlib.Path(name)
-            if path.is_file() and self.root in path.parents:
-                lines += path.read_text(errors="replace").splitlines()
-        return lines
+        return [line for path in self.output_files(side) for line in path.read_text(errors="replace").splitlines()]
 
     def files(self, side):
-        outputs = {job.get(key, "") for job in self.known[side] for key in ("StdOut", "StdErr")}
-        work = self.work(side)
-        found = {str(path.relative_to(work)) for path in work.rglob("*") if str(path) not in outputs}
-        return found - {"job.toml"}
+        outputs, work = self.output_files(side), self.work(side)
+        return {str(path.relative_to(work)) for path in work.rglob("*") if path not in outputs} - {"job.toml"}
 
     def compare(self):
         return sorted(set(differ.differences(self)))
@@ -229,15 +241,21 @@ def verdict(pair):
     for kind in expected:
         if kind not in {kind for kind, _, _ in found}:
             found.append(("expected difference is missing", kind, None))
+    if pair.settings.held:
+        return row_of(found), found
     least = int(pair.wish("records", "1" if not pair.settings.localise else "0"))
     if any(len(differ.records(pair, side)) < least for side in SIDES):
         found.append(("fewer records than the script says", str(least), None))
     if pair.was_cut:
         found.append(("did not end in time", "", None))
+    return row_of(found), found
+
+
+def row_of(found):
     if not found:
-        return "identical", found
+        return "identical"
     by_mistake = any(reason is None for _, _, reason in found)
-    return ("different by mistake" if by_mistake else "different on purpose"), found
+    return "different by mistake" if by_mistake else "different on purpose"
 
 
 ROWS = ["identical", "different on purpose", "different by mistake", "refused by sbatch too", "did not start in time", "did not end in time"]
@@ -274,12 +292,14 @@ def main():
     parser.add_argument("--sample", type=int)
     parser.add_argument("--at-once", type=int, default=12)
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--held", action="store_true", help="compare what the scheduler makes of the directives, and run nothing")
     parser.add_argument("--json")
+    parser.add_argument("--scheduler", choices=("slurm", "torque", "openpbs"), default="slurm")
     settings = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("the jobs are an ordinary user's: run as root")
     settings.user = pwd.getpwnam(os.environ["DLRUN_TEST_USER"])
-    settings.conf = os.environ["DLRUN_TEST_SLURM_CONF"]
+    settings.scheduler = schedulers.of(settings.scheduler)
     # Removed at the end, unless somebody wants to look. The nodes of the cluster see it, as they are on this machine.
     root = pathlib.Path(tempfile.mkdtemp(prefix="dlrun-same-", dir="/var/tmp"))
     root.chmod(0o755)

@@ -31,19 +31,33 @@ pub(super) enum Start {
     /// Once, by the script.
     #[default]
     Alone,
-    /// By `srun` or `mpirun`, with as many ranks where they are named.
+    /// By a [`Starter`], with as many ranks where they are named.
     Ranks(Option<u32>),
 }
 
+/// A program that starts ranks, in whose place the job file's launcher does the same.
+#[derive(Debug)]
+pub(super) struct Starter {
+    names: &'static [&'static str],
+    /// Its options for the number of ranks.
+    count: &'static [&'static str],
+}
+
+/// Under Slurm `mpirun` stays a program: an MPI library without Slurm's support is N programs of one rank under `srun`.
+pub(super) const OF_SLURM: [Starter; 1] = [Starter { names: &["srun"], count: &["-n", "--ntasks"] }];
+/// Under PBS the launcher is `mpirun` itself.
+pub(super) const OF_PBS: [Starter; 1] =
+    [Starter { names: &["mpirun", "mpiexec"], count: &["-n", "-np", "--np", "-c"] }];
+
 /// Reads the commands.
-pub(super) fn read(body: &str) -> Body {
+pub(super) fn read(body: &str, starters: &[Starter]) -> Body {
     let joined = body.replace("\r\n", "\n").replace("\\\n", " ");
     let mut simple = Simple::default();
     for line in joined.lines().map(str::trim) {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if !simple.command.is_empty() || simple.take(line).is_none() {
+        if !simple.command.is_empty() || simple.take(line, starters).is_none() {
             return Body::Script;
         }
     }
@@ -55,7 +69,7 @@ const SUBMIT_DIRS: [&str; 2] = ["SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"];
 
 impl Simple {
     /// Takes one line in; `None` where a job file cannot say it.
-    fn take(&mut self, line: &str) -> Option<()> {
+    fn take(&mut self, line: &str, starters: &[Starter]) -> Option<()> {
         if is_cd_to_submission(line) && self.env.is_empty() {
             self.changes_directory = true;
             return Some(());
@@ -73,7 +87,7 @@ impl Simple {
         if let Some(assignments) = line.strip_prefix("export ") {
             return self.export(assignments);
         }
-        self.start_program(line)
+        self.start_program(line, starters)
     }
 
     fn export(&mut self, assignments: &str) -> Option<()> {
@@ -90,13 +104,13 @@ impl Simple {
         Draft::takes("run.env", &Value::Table(self.env.iter().map(pair).collect())).then_some(())
     }
 
-    fn start_program(&mut self, line: &str) -> Option<()> {
+    fn start_program(&mut self, line: &str, starters: &[Starter]) -> Option<()> {
         let line = line.strip_prefix("exec ").unwrap_or(line);
         let Words::Plain(words) = simple_command(line) else { return None };
-        let (start, command) = match words.first()?.as_str() {
-            "srun" => ranks(&words[1..], &["-n", "--ntasks"])?,
-            "mpirun" | "mpiexec" => ranks(&words[1..], &["-n", "-np", "--np", "-c"])?,
-            _ => (Start::Alone, &words[..]),
+        let starter = starters.iter().find(|starter| starter.names.contains(&words[0].as_str()));
+        let (start, command) = match starter {
+            Some(starter) => ranks(&words[1..], starter.count)?,
+            None => (Start::Alone, &words[..]),
         };
         self.start = start;
         self.command = command.to_vec();
@@ -155,7 +169,7 @@ mod tests {
     use super::*;
 
     fn simple(body: &str) -> Option<Simple> {
-        match read(body) {
+        match read(body, &OF_SLURM) {
             Body::Simple(simple) => Some(simple),
             Body::Script => None,
         }
@@ -180,12 +194,20 @@ mod tests {
             ("srun ./a", Start::Ranks(None)),
             ("srun -n8 ./a", Start::Ranks(Some(8))),
             ("srun --ntasks=8 ./a", Start::Ranks(Some(8))),
-            ("mpirun -np 8 ./a", Start::Ranks(Some(8))),
             ("exec ./a", Start::Alone),
         ] {
             let simple = simple(line).expect(line);
             assert_eq!((simple.start, simple.command), (start, vec!["./a".to_owned()]), "{line}");
         }
+    }
+
+    #[test]
+    fn mpirun_is_a_starter_under_pbs_and_a_program_under_slurm() {
+        let line = "mpirun -np 8 ./a";
+        let Body::Simple(simple) = read(line, &OF_PBS) else { panic!("kept") };
+        assert_eq!((simple.start, simple.command), (Start::Ranks(Some(8)), vec!["./a".to_owned()]));
+        let Body::Simple(simple) = read(line, &OF_SLURM) else { panic!("kept") };
+        assert_eq!((simple.start, simple.command.len()), (Start::Alone, 4));
     }
 
     #[test]
@@ -214,7 +236,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(body in "\\PC*|(srun|module load|export|cd|-n|=|a|\n| |'){0,9}") {
-            let _ = read(&body);
+            let _ = read(&body, &OF_PBS);
         }
     }
 }

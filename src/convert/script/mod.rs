@@ -29,6 +29,8 @@ struct Script<'a> {
     late: Vec<Range<usize>>,
     /// All that is no directive, from the first command on.
     body: &'a str,
+    /// Its directives are PBS's.
+    is_pbs: bool,
 }
 
 /// Converts a script.
@@ -75,7 +77,13 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, Range<usize>)> {
 
 /// Directives end at the first line that is neither empty nor a comment (`sbatch(1)`, `qsub(1B)`).
 fn taken_apart<'a>(text: &'a str, prefix: &str) -> Script<'a> {
-    let mut script = Script { shell: Vec::new(), directives: Vec::new(), late: Vec::new(), body: "" };
+    let mut script = Script {
+        shell: Vec::new(),
+        directives: Vec::new(),
+        late: Vec::new(),
+        body: "",
+        is_pbs: prefix == "#PBS",
+    };
     let mut is_head = true;
     for (line, span) in lines(text) {
         let rest = line.strip_prefix(prefix);

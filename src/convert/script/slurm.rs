@@ -214,7 +214,9 @@ impl Job {
             return;
         }
         let on = Value::Texts(events.on.iter().map(|word| (*word).to_owned()).collect());
-        let to = self.mail_to.iter().map(|(to, _)| ("to".to_owned(), Value::Text(to.clone())));
+        // An empty address is the submitting user's.
+        let to = self.mail_to.iter().filter(|(to, _)| !to.is_empty());
+        let to = to.map(|(to, _)| ("to".to_owned(), Value::Text(to.clone())));
         let pairs = to.chain([("on".to_owned(), on)]).collect();
         let _ = draft.set("resources.mail", Value::Table(pairs), origin);
     }

@@ -1,7 +1,7 @@
 //! What the job file starts: the program of a simple script, or the script itself.
 
 use super::Script;
-use super::body::{Body, Simple, Start, read};
+use super::body::{Body, OF_PBS, OF_SLURM, Simple, Start, read};
 use crate::convert::ScriptPlace;
 use crate::convert::draft::{Draft, Origin};
 use crate::convert::shape::Shape;
@@ -42,7 +42,8 @@ pub(super) fn set(
 ) -> Result<Started, Problem> {
     let start = text.len() - script.body.len();
     let origin = Origin { about: "the script".to_owned(), span: start..start };
-    let started = match read(script.body) {
+    let starters = if script.is_pbs { &OF_PBS } else { &OF_SLURM };
+    let started = match read(script.body, starters) {
         Body::Simple(simple) if fits(&simple, script, shape, draft) => {
             set_program(simple, shape, &origin, draft)
         }

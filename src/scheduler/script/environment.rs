@@ -33,7 +33,7 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
         );
     }
     script.push_str(
-        "\n# Output line by line, so that epochs are seen when they end.\nexport PYTHONUNBUFFERED=1\n",
+        "\n# Output line by line, so that epochs are seen when they end.\nexport PYTHONUNBUFFERED=${PYTHONUNBUFFERED-1}\n",
     );
     if let Some(storage) = &plan.storage {
         script.push_str(&storage_variables(storage));

@@ -8,6 +8,7 @@ mod fuzz;
 mod kills;
 mod model;
 mod queue;
+mod same;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

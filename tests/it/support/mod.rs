@@ -8,6 +8,7 @@ pub(crate) mod nvml;
 pub(crate) mod planted;
 pub(crate) mod recorded;
 pub(crate) mod rows;
+pub(crate) mod same;
 pub(crate) mod scripted;
 pub(crate) mod stand_in;
 pub(crate) mod trained;

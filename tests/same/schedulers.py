@@ -1,0 +1,71 @@
+"""How each scheduler takes a script, and what it knows of the job afterwards."""
+
+import os
+import re
+
+
+class Slurm:
+    """`sbatch` and `scontrol`."""
+
+    prefix = "#SBATCH"
+    kind = "slurm"
+    submit = ["sbatch", "--parsable"]
+    hold = ["sbatch", "--parsable", "--hold"]
+    cancel = ["scancel"]
+    over = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
+    fields = """NumNodes NumCPUs NumTasks CPUs/Task ReqB:S:C:T TRES Socks/Node NtasksPerN:B:S:C CoreSpec MinCPUsNode
+    MinMemoryNode MinMemoryCPU MinTmpDiskNode Features DelayBoot OverSubscribe Contiguous Licenses Network WorkDir TresPerNode
+    TresPerJob TresPerTask TresPerSocket CpusPerTres MemPerTres TresBind TimeLimit TimeMin Deadline Dependency Requeue Restarts
+    ExitCode DerivedExitCode JobState Reason MailUser MailType Nice Comment JobName Partition QOS Account ArrayTaskId
+    ArrayTaskThrottle BatchFlag Switches wc KillOInInvalidDependent StdIn StdOut StdErr NtasksPerTRES:""".split()
+    streams = ("StdOut", "StdErr")
+
+    def __init__(self):
+        self.variables = {"SLURM_CONF": os.environ["DLRUN_TEST_SLURM_CONF"]}
+        self.path = []
+
+    def id_of(self, answer):
+        return answer.strip().split(";")[0]
+
+    def look(self, run, job):
+        """The jobs of this number, one for each element of an array: their fields; whether all are over."""
+        text = run(["scontrol", "--oneliner", "show", "job", job])
+        jobs = [dict(re.findall(r"(\S+?)=(.*?)(?= \S+?=|$)", line)) for line in text.splitlines() if line]
+        return jobs, all(known.get("JobState", "").split()[0] in self.over for known in jobs)
+
+
+class Pbs:
+    """`qsub` and `qstat` of Torque and OpenPBS."""
+
+    prefix = "#PBS"
+    submit = ["qsub"]
+    hold = ["qsub", "-h"]
+    cancel = ["qdel"]
+    fields = """Job_Name queue Resource_List.walltime Resource_List.ncpus Resource_List.nodect Resource_List.nodes Resource_List.mem
+    Resource_List.place Resource_List.select Resource_List.mpiprocs Resource_List.neednodes Exit_status exit_status Hold_Types Join_Path
+    Keep_Files Mail_Points Mail_Users Priority Rerunable umask Shell_Path_List job_array Checkpoint Account_Name depend
+    group_list Output_Path Error_Path""".split()
+    streams = ("Output_Path", "Error_Path")
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.is_openpbs = kind == "openpbs"
+        self.path = [os.environ["DLRUN_TEST_OPENPBS_BIN" if self.is_openpbs else "DLRUN_TEST_TORQUE_BIN"]]
+        names = ("PBS_CONF_FILE", "PBS_SERVER", "PBS_DEFAULT")
+        self.variables = {name: os.environ[name] for name in names if name in os.environ}
+        self.variables["DLRUN_SCHEDULER__KIND"] = kind
+
+    def id_of(self, answer):
+        return answer.strip()
+
+    def look(self, run, job):
+        text = run(["qstat", "-x", "-f", job] if self.is_openpbs else ["qstat", "-f", job])
+        known = dict(re.findall(r"^ {4}(\S+) = (.*)$", text.replace("\n\t", ""), re.M))
+        if not known:
+            return [], True
+        known["JobId"] = job
+        return [known], known["job_state"] in "CF"
+
+
+def of(kind):
+    return Slurm() if kind == "slurm" else Pbs(kind)
