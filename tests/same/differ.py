@@ -8,7 +8,6 @@ from collections import defaultdict
 ON_PURPOSE = [
     (r"env added DLRUN_(RUN_ID|INSIDE|EVENTS|ARRAY_INDEX)", "", "who the run is, and where events go"),
     (r"env added PYTHONUNBUFFERED", "", "output line by line"),
-    (r"env lost SLURM_EXPORT_ENV", "", "the job's own variables reach its steps"),
     (r"(field StdOut|field StdErr|field Output_Path|field Error_Path|field Join_Path)", "", "NAME-JOBID.out in the working directory"),
     (r"standard error", r"the job's error file -> the job's output file$", "NAME-JOBID.out in the working directory"),
     (r"env (added|lost|changed) _", "", "the program that a shell started last"),
@@ -16,7 +15,13 @@ ON_PURPOSE = [
     (r"field MailType, details", "", "a failure's mail comes for a dependency that never holds too; none for stage-out"),
     (r"(field JobName|env changed SLURM_JOB_NAME)", r"^\S*[^\w.+-]\S* ->", "a name that no file can have"),
     (r"env lost SLURM_OPEN_MODE", "", "output is appended to the job's own file, not to those of its steps"),
-    (r"env changed \w+|arguments", r"-> .*/\.local/state/dlrun/runs/\w+/job\.sh", "the rendered script"),
+    (r"env changed \w+|arguments", r"job\.sh.* -> .*(\(null\)|/\.local/state/dlrun/runs/)", "Slurm got the script through a pipe and knows no file of it"),
+    (r"field Keep_Files", "", "NAME-JOBID.out in the working directory"),
+    (r"field Mail_Users", r"^\S*[$]\S* -> ", "an address with a variable in it, which PBS does not read either"),
+    (r"field Shell_Path_List", r" -> /bin/bash$", "the rendered script is bash's"),
+    (r"env changed OLDPWD", r"^/home/", "a PBS job starts in run.workdir"),
+    (r"standard input", r"\('pipe', ''\) -> \('/dev/null', ''\)", "PBS feeds the script through a pipe"),
+    (r"standard (output|error)", r"/spool/JOB\.(OU|ER) -> BASE/work/\S+\.out$", "NAME-JOBID.out in the working directory"),
     (r"field MailUser", r"-> $", "without an event no mail is sent"),
     (r"field (ExitCode|JobState|Reason|DerivedExitCode)", r"^0:(\d+) -> 1\d\d:0$|NonZeroExitCode", "a signal is exit code 128 + n"),
     (r"parent", r"-> dlrun$", "dlrun starts the program of a simple script, or the script"),
@@ -46,7 +51,7 @@ def refused_on_purpose(said):
 RUN_BY_RUN = re.compile(
     r"SLURM_(JOB_ID|JOBID|TASK_PID|NODELIST|JOB_NODELIST|STEP_NODELIST|NODEID|TOPOLOGY_ADDR|LAUNCH_NODE_IPADDR|"
     r"SRUN_COMM_PORT|SRUN_COMM_HOST|STEP_LAUNCHER_PORT|ARRAY_JOB_ID|JOB_START_TIME|JOB_END_TIME|STEP_TASKS_PER_NODE_|"
-    r"CPU_BIND_LIST|CPU_BIND|STEP_RESV_PORTS)|PBS_(JOBID|NODEFILE|JOBCOOKIE|MOMPORT|NODENUM|TASKNUM|O_HOST)|SLURMD_NODENAME|SRUN_DEBUG_|_|BASHPID|HOSTNAME|PPID"
+    r"STEPID_|CPU_BIND_LIST|CPU_BIND|STEP_RESV_PORTS)|PBS_(JOBID|NODEFILE|JOBCOOKIE|MOMPORT|NODENUM|TASKNUM|O_HOST)|SLURMD_NODENAME|SRUN_DEBUG_|_|BASHPID|HOSTNAME|PPID"
 )
 LISTED = re.compile(r"CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES|ZE_AFFINITY_MASK|SLURM_(JOB|STEP)_GPUS")
 
@@ -83,8 +88,9 @@ class Record:
     def words(self, part):
         return self.normal(self.parts[part]).split("\0")
 
-    def rank(self):
-        return [self.env.get(name, "") for name in ("SLURM_ARRAY_TASK_ID", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_RESTART_COUNT")]
+    def rank(self, with_step):
+        names = ["SLURM_ARRAY_TASK_ID", "SLURM_PROCID", "SLURM_RESTART_COUNT"] + ["SLURM_STEP_ID"] * with_step
+        return [self.env.get(name, "") for name in names]
 
     def status(self, key):
         found = re.search(rf"^{key}:\s*(.*)$", self.parts["status"], re.M)
@@ -142,7 +148,12 @@ def differences(pair):
     grouped = [defaultdict(list), defaultdict(list)]
     for group, side in zip(grouped, "ab"):
         for record in records(pair, side):
-            group[(record.words("argv")[0], *record.rank())].append(record)
+            rank = record.rank(with_step=not is_unordered(pair))
+            group[(record.words("argv")[0], *rank)].append(record)
+        # Programs that run at once begin in any order.
+        for records_of_name in group.values():
+            if is_unordered(pair):
+                records_of_name.sort(key=lambda record: record.words("argv"))
     before, after = grouped
     for key in sorted(set(before) | set(after)):
         if len(before[key]) != len(after[key]) and not pair.was_cut:
@@ -152,6 +163,10 @@ def differences(pair):
     yield from of_jobs(pair)
     if not pair.was_cut:
         yield from of_outputs(pair)
+
+
+def is_unordered(pair):
+    return re.search(r"&\s*$|\bxargs\b|^\s*parallel\b|[<>]\(|\|", pair.text, re.M) is not None
 
 
 def of_records(one, other):
@@ -182,9 +197,14 @@ def of_records(one, other):
     yield from of_environments(one, other)
 
 
+def is_step(name, record):
+    """Steps that begin at once have any numbers."""
+    return name in ("SLURM_STEP_ID", "SLURM_STEPID") and is_unordered(record.pair)
+
+
 def of_environments(one, other):
     for name in sorted(set(one.env) | set(other.env)):
-        if RUN_BY_RUN.fullmatch(name) and name in one.env and name in other.env:
+        if (RUN_BY_RUN.fullmatch(name) or is_step(name, one)) and name in one.env and name in other.env:
             continue
         if name not in one.env:
             yield f"env added {name}", other.normal(other.env[name])[:100]
@@ -228,7 +248,8 @@ def of_outputs(pair):
         record = Record(b"argv\n0\n\nenviron\n0\n\n", pair, side)
         found = (UNSTABLE.sub("#", record.normal(line)) for line in pair.output(side))
         script = re.compile(r"/\S*slurm_script|BASE/[^:]*?/job\.sh|\bjob\.sh\b")
-        return sorted(script.sub("SCRIPT", line) for line in found)
+        # `srun` says whether it had to wait.
+        return sorted(script.sub("SCRIPT", line) for line in found if not re.match(r"srun: (Job|Step|job) ", line))
 
     was, is_now = lines("a"), lines("b")
     if was != is_now:
