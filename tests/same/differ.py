@@ -16,8 +16,13 @@ ON_PURPOSE = [
     (r"(field JobName|env changed SLURM_JOB_NAME)", r"^\S*[^\w.+-]\S* ->", "a name that no file can have"),
     (r"env lost SLURM_OPEN_MODE", "", "output is appended to the job's own file, not to those of its steps"),
     (r"env changed \w+|arguments", r"job\.sh.* -> .*(\(null\)|/\.local/state/dlrun/runs/)", "Slurm got the script through a pipe and knows no file of it"),
+    (r"placed on other nodes", "", "Slurm took those that were free"),
+    (r"env lost OLDPWD", "", "a simple script's `cd` is `run.workdir`"),
+    (r"signals ignored", r"0000000000001080 -> 0000000000000080$", "SIGPIPE, which Torque's daemon ignores, is at its default"),
+    (r"open files", r"'9'\] -> \[[^9]*\]$", "descriptor 9 is dlrun's own script's"),
     (r"field Keep_Files", "", "NAME-JOBID.out in the working directory"),
     (r"field Mail_Users", r"^\S*[$]\S* -> ", "an address with a variable in it, which PBS does not read either"),
+    (r"field Resource_List.place", r"-> scatter", "each chunk is a node"),
     (r"field Shell_Path_List", r" -> /bin/bash$", "the rendered script is bash's"),
     (r"env changed OLDPWD", r"^/home/", "a PBS job starts in run.workdir"),
     (r"standard input", r"\('pipe', ''\) -> \('/dev/null', ''\)", "PBS feeds the script through a pipe"),
@@ -169,6 +174,29 @@ def is_unordered(pair):
     return re.search(r"&\s*$|\bxargs\b|^\s*parallel\b|[<>]\(|\|", pair.text, re.M) is not None
 
 
+# What follows from the nodes on which Slurm found room.
+PLACED = re.compile(
+    r"env changed SLURM_(CPUS_ON_NODE|JOB_CPUS_PER_NODE\w*|TASKS_PER_NODE|STEP_TASKS_PER_NODE|JOB_NUM_NODES|NNODES|GTIDS|"
+    r"LOCALID)|field (NumNodes|TRES)|limit Max resident set"
+)
+ASKED = re.compile(r"field (NumTasks|NumCPUs|NtasksPerN|CPUs/Task|ReqB|Min)")
+
+
+def cpus(nodes):
+    """`13,1(x3)` has 16 CPUs."""
+    return sum(int(n) * int(times or 1) for n, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", nodes))
+
+
+def settled(found):
+    """The differences; those in which the same request was placed on other nodes are one kind."""
+    found = set(found)
+    moved = [detail.split(" -> ") for kind, detail in found if kind == "env changed SLURM_JOB_CPUS_PER_NODE"]
+    is_alike = moved and all(cpus(was) == cpus(is_now) for was, is_now in moved)
+    if is_alike and not any(ASKED.match(kind) for kind, _ in found):
+        found = {("placed on other nodes", kind) if PLACED.fullmatch(kind) else (kind, detail) for kind, detail in found}
+    return sorted(found)
+
+
 def of_records(one, other):
     def both(kind, read, label=""):
         was, is_now = read(one), read(other)
@@ -248,8 +276,9 @@ def of_outputs(pair):
         record = Record(b"argv\n0\n\nenviron\n0\n\n", pair, side)
         found = (UNSTABLE.sub("#", record.normal(line)) for line in pair.output(side))
         script = re.compile(r"/\S*slurm_script|BASE/[^:]*?/job\.sh|\bjob\.sh\b")
-        # `srun` says whether it had to wait.
-        return sorted(script.sub("SCRIPT", line) for line in found if not re.match(r"srun: (Job|Step|job) ", line))
+        # `srun` says whether it had to wait; the environment is compared by itself.
+        aside = re.compile(r"srun: (Job|Step|job) |DLRUN_[A-Z_]+=|PYTHONUNBUFFERED=|SLURM\w+=|$")
+        return sorted(script.sub("SCRIPT", line) for line in found if not aside.match(line))
 
     was, is_now = lines("a"), lines("b")
     if was != is_now:
