@@ -15,10 +15,22 @@ ON_PURPOSE = [
     (r"field MailType, details", "", "a failure's mail comes for a dependency that never holds too; none for stage-out"),
     (r"(field JobName|env changed SLURM_JOB_NAME)", r"^\S*[^\w.+-]\S* ->", "a name that no file can have"),
     (r"env lost SLURM_OPEN_MODE", "", "output is appended to the job's own file, not to those of its steps"),
-    (r"env changed \w+|arguments", r"-> .*/\.local/state/dlrun/runs/\w+/job\.sh", "the rendered script"),
+    (r"env changed \w+|arguments", r"job\.sh.* -> .*(\(null\)|/\.local/state/dlrun/runs/)", "Slurm got the script through a pipe and knows no file of it"),
+    (r"placed on other nodes", "", "Slurm took those that were free"),
+    (r"env lost OLDPWD", "", "a simple script's `cd` is `run.workdir`"),
+    (r"signals ignored", r"0000000000001080 -> 0000000000000080$", "SIGPIPE, which Torque's daemon ignores, is at its default"),
+    (r"open files", r"'9'\] -> \[[^9]*\]$", "descriptor 9 is dlrun's own script's"),
+    (r"field Keep_Files", "", "NAME-JOBID.out in the working directory"),
+    (r"field Mail_Users", r"^\S*[$]\S* -> ", "an address with a variable in it, which PBS does not read either"),
+    (r"field Resource_List.place", r"-> scatter", "each chunk is a node"),
+    (r"field Shell_Path_List", r" -> /bin/bash$", "the rendered script is bash's"),
+    (r"env changed OLDPWD", r"^/home/", "a PBS job starts in run.workdir"),
+    (r"standard input", r"\('pipe', ''\) -> \('/dev/null', ''\)", "PBS feeds the script through a pipe"),
+    (r"standard (output|error)", r"/spool/JOB\.(OU|ER) -> BASE/work/\S+\.out$", "NAME-JOBID.out in the working directory"),
     (r"field MailUser", r"-> $", "without an event no mail is sent"),
     (r"field (ExitCode|JobState|Reason|DerivedExitCode)", r"^0:(\d+) -> 1\d\d:0$|NonZeroExitCode", "a signal is exit code 128 + n"),
     (r"parent", r"-> dlrun$", "dlrun starts the program of a simple script, or the script"),
+    (r"process group", "", "the command leads a process group"),
 ]
 
 
@@ -44,7 +56,7 @@ def refused_on_purpose(said):
 RUN_BY_RUN = re.compile(
     r"SLURM_(JOB_ID|JOBID|TASK_PID|NODELIST|JOB_NODELIST|STEP_NODELIST|NODEID|TOPOLOGY_ADDR|LAUNCH_NODE_IPADDR|"
     r"SRUN_COMM_PORT|SRUN_COMM_HOST|STEP_LAUNCHER_PORT|ARRAY_JOB_ID|JOB_START_TIME|JOB_END_TIME|STEP_TASKS_PER_NODE_|"
-    r"CPU_BIND_LIST|CPU_BIND|STEP_RESV_PORTS)|PBS_(JOBID|NODEFILE|JOBCOOKIE|MOMPORT|NODENUM|TASKNUM|O_HOST)|SLURMD_NODENAME|SRUN_DEBUG_|_|BASHPID|HOSTNAME|PPID"
+    r"STEPID_|CPU_BIND_LIST|CPU_BIND|STEP_RESV_PORTS)|PBS_(JOBID|NODEFILE|JOBCOOKIE|MOMPORT|NODENUM|TASKNUM|O_HOST)|SLURMD_NODENAME|SRUN_DEBUG_|_|BASHPID|HOSTNAME|PPID"
 )
 LISTED = re.compile(r"CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES|ZE_AFFINITY_MASK|SLURM_(JOB|STEP)_GPUS")
 
@@ -81,8 +93,9 @@ class Record:
     def words(self, part):
         return self.normal(self.parts[part]).split("\0")
 
-    def rank(self):
-        return [self.env.get(name, "") for name in ("SLURM_ARRAY_TASK_ID", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_RESTART_COUNT")]
+    def rank(self, with_step):
+        names = ["SLURM_ARRAY_TASK_ID", "SLURM_PROCID", "SLURM_RESTART_COUNT"] + ["SLURM_STEP_ID"] * with_step
+        return [self.env.get(name, "") for name in names]
 
     def status(self, key):
         found = re.search(rf"^{key}:\s*(.*)$", self.parts["status"], re.M)
@@ -98,6 +111,7 @@ class Record:
         parent_pid = own[1]
         says = []
         says.append("leads its group" if own[2] == pid else "in its parent's group" if parent and own[2] == parent[2] else "in another group")
+        says.append("parent leads a group" if parent and parent[2] == parent_pid else "parent leads no group")
         says.append("leads its session" if own[3] == pid else "parent leads the session" if own[3] == parent_pid else "in an older session")
         return ", ".join(says)
 
@@ -139,7 +153,12 @@ def differences(pair):
     grouped = [defaultdict(list), defaultdict(list)]
     for group, side in zip(grouped, "ab"):
         for record in records(pair, side):
-            group[(record.words("argv")[0], *record.rank())].append(record)
+            rank = record.rank(with_step=not is_unordered(pair))
+            group[(record.words("argv")[0], *rank)].append(record)
+        # Programs that run at once begin in any order.
+        for records_of_name in group.values():
+            if is_unordered(pair):
+                records_of_name.sort(key=lambda record: record.words("argv"))
     before, after = grouped
     for key in sorted(set(before) | set(after)):
         if len(before[key]) != len(after[key]) and not pair.was_cut:
@@ -149,6 +168,33 @@ def differences(pair):
     yield from of_jobs(pair)
     if not pair.was_cut:
         yield from of_outputs(pair)
+
+
+def is_unordered(pair):
+    return re.search(r"&\s*$|\bxargs\b|^\s*parallel\b|[<>]\(|\|", pair.text, re.M) is not None
+
+
+# What follows from the nodes on which Slurm found room.
+PLACED = re.compile(
+    r"env changed SLURM_(CPUS_ON_NODE|JOB_CPUS_PER_NODE\w*|TASKS_PER_NODE|STEP_TASKS_PER_NODE|JOB_NUM_NODES|NNODES|GTIDS|"
+    r"LOCALID)|field (NumNodes|TRES)|limit Max resident set"
+)
+ASKED = re.compile(r"field (NumTasks|NumCPUs|NtasksPerN|CPUs/Task|ReqB|Min)")
+
+
+def cpus(nodes):
+    """`13,1(x3)` has 16 CPUs."""
+    return sum(int(n) * int(times or 1) for n, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", nodes))
+
+
+def settled(found):
+    """The differences; those in which the same request was placed on other nodes are one kind."""
+    found = set(found)
+    moved = [detail.split(" -> ") for kind, detail in found if kind == "env changed SLURM_JOB_CPUS_PER_NODE"]
+    is_alike = moved and all(cpus(was) == cpus(is_now) for was, is_now in moved)
+    if is_alike and not any(ASKED.match(kind) for kind, _ in found):
+        found = {("placed on other nodes", kind) if PLACED.fullmatch(kind) else (kind, detail) for kind, detail in found}
+    return sorted(found)
 
 
 def of_records(one, other):
@@ -179,9 +225,14 @@ def of_records(one, other):
     yield from of_environments(one, other)
 
 
+def is_step(name, record):
+    """Steps that begin at once have any numbers."""
+    return name in ("SLURM_STEP_ID", "SLURM_STEPID") and is_unordered(record.pair)
+
+
 def of_environments(one, other):
     for name in sorted(set(one.env) | set(other.env)):
-        if RUN_BY_RUN.fullmatch(name) and name in one.env and name in other.env:
+        if (RUN_BY_RUN.fullmatch(name) or is_step(name, one)) and name in one.env and name in other.env:
             continue
         if name not in one.env:
             yield f"env added {name}", other.normal(other.env[name])[:100]
@@ -225,7 +276,9 @@ def of_outputs(pair):
         record = Record(b"argv\n0\n\nenviron\n0\n\n", pair, side)
         found = (UNSTABLE.sub("#", record.normal(line)) for line in pair.output(side))
         script = re.compile(r"/\S*slurm_script|BASE/[^:]*?/job\.sh|\bjob\.sh\b")
-        return sorted(script.sub("SCRIPT", line) for line in found)
+        # `srun` says whether it had to wait; the environment is compared by itself.
+        aside = re.compile(r"srun: (Job|Step|job) |DLRUN_[A-Z_]+=|PYTHONUNBUFFERED=|SLURM\w+=|$")
+        return sorted(script.sub("SCRIPT", line) for line in found if not aside.match(line))
 
     was, is_now = lines("a"), lines("b")
     if was != is_now:

@@ -204,7 +204,7 @@ class Pair:
         return {str(path.relative_to(work)) for path in work.rglob("*") if path not in outputs} - {"job.toml"}
 
     def compare(self):
-        return sorted(set(differ.differences(self)))
+        return differ.settled(differ.differences(self))
 
 
 def scripts(settings):

@@ -64,7 +64,38 @@ class Pbs:
         if not known:
             return [], True
         known["JobId"] = job
+        normalise(known)
         return [known], known["job_state"] in "CF"
+
+
+def kibibytes(size):
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", size.lower())
+    return f"{int(found[1]) * 1024 ** ' kmgt'.index(found[2] or ' ') // 1024}kb" if found else size
+
+
+def normalise(known):
+    """Says the same request in one way: sizes in KiB, chunks with their defaults, `nodes=` as the `select` that OpenPBS makes of it."""
+    for key in ("Resource_List.mem", "Resource_List.pmem"):
+        if key in known:
+            known[key] = kibibytes(known[key])
+    known["Mail_Points"] = "".join(sorted(known.get("Mail_Points", "a")))
+    select = known.get("Resource_List.select")
+    if select is None:
+        return
+    chunks = []
+    for chunk in select.split("+"):
+        count, *words = chunk.split(":") if chunk[0].isdigit() else ("1", *chunk.split(":"))
+        given = {"ncpus": "1", "mpiprocs": "1", **dict(word.partition("=")[::2] for word in words)}
+        # It only sets OMP_NUM_THREADS, which is a variable of the job file.
+        given.pop("ompthreads", None)
+        given = {name: kibibytes(value) if name == "mem" else value for name, value in given.items()}
+        chunks.append(count + "".join(f":{name}={given[name]}" for name in sorted(given)))
+    known["Resource_List.select"] = "+".join(chunks)
+    known.pop("Resource_List.nodes", None)
+    known.pop("Resource_List.mpiprocs", None)
+    # One chunk lies on one node wherever it is placed.
+    if len(chunks) == 1 and chunks[0].startswith("1:") and known.get("Resource_List.place") in ("pack", "free", "scatter", "vscatter"):
+        known["Resource_List.place"] = "one chunk"
 
 
 def of(kind):

@@ -29,6 +29,8 @@ pub(super) struct Resources {
     procs: Option<u32>,
     /// Memory of the whole job.
     memory: Option<(Bytes, Origin)>,
+    /// Memory of each process.
+    process_memory: Option<(Bytes, Origin)>,
     /// Where the shape is named.
     origin: Option<Origin>,
     /// What only one of the dialects says.
@@ -73,7 +75,7 @@ impl Resources {
                 None => draft.refuse(origin, format!("`{value}` is no size")),
             },
             "pmem" => match size::bytes(value, 1) {
-                Some(bytes) => set("resources.memory_per_cpu", Value::Text(size::shown(bytes))),
+                Some(bytes) => self.process_memory = Some((bytes, origin.clone())),
                 None => draft.refuse(origin, format!("`{value}` is no size")),
             },
             "procs" => {
@@ -241,6 +243,16 @@ impl Resources {
 
     /// `mem` is the whole job's, `resources.memory` a node's.
     fn set_memory(&self, draft: &mut Draft) {
+        match &self.process_memory {
+            // Nothing is set aside for it there: as memory of the node it would be so much for each of the CPUs.
+            Some((_, origin)) if self.openpbs.is_some() => {
+                draft.note(origin, "limits each process in OpenPBS, which no job file can say; left out");
+            }
+            Some((bytes, origin)) => {
+                let _ = draft.set("resources.memory_per_cpu", Value::Text(size::shown(*bytes)), origin);
+            }
+            None => {}
+        }
         let nodes = u64::from(self.shape().nodes);
         let of_job = self.memory.as_ref().map(|(bytes, origin)| (Bytes(bytes.0.div_ceil(nodes)), origin));
         let of_chunk = self.chunk.memory.zip(self.origin.as_ref());

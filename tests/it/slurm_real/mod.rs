@@ -10,6 +10,7 @@ mod fit;
 mod model;
 mod options;
 mod plain;
+mod same;
 mod site;
 mod waiting;
 
