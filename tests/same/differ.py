@@ -30,7 +30,6 @@ ON_PURPOSE = [
     (r"field MailUser", r"-> $", "without an event no mail is sent"),
     (r"field (ExitCode|JobState|Reason|DerivedExitCode)", r"^0:(\d+) -> 1\d\d:0$|NonZeroExitCode", "a signal is exit code 128 + n"),
     (r"parent", r"-> dlrun$", "dlrun starts the program of a simple script, or the script"),
-    (r"process group", "", "the command leads a process group"),
 ]
 
 
@@ -111,7 +110,6 @@ class Record:
         parent_pid = own[1]
         says = []
         says.append("leads its group" if own[2] == pid else "in its parent's group" if parent and own[2] == parent[2] else "in another group")
-        says.append("parent leads a group" if parent and parent[2] == parent_pid else "parent leads no group")
         says.append("leads its session" if own[3] == pid else "parent leads the session" if own[3] == parent_pid else "in an older session")
         return ", ".join(says)
 

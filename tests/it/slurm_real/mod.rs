@@ -10,7 +10,6 @@ mod fit;
 mod model;
 mod options;
 mod plain;
-mod same;
 mod site;
 mod waiting;
 
