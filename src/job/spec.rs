@@ -199,11 +199,18 @@ impl Resources {
         self.tasks_per_node.or(spread).unwrap_or(1)
     }
 
-    /// The fewest nodes: as asked, or as tasks in all and on each node need.
+    /// The fewest and the most nodes: as asked, or as tasks in all and on each node need.
+    #[must_use]
+    pub fn node_bounds(&self) -> (u32, u32) {
+        let of_tasks = self.tasks.zip(self.tasks_per_node).map(|(tasks, each)| tasks.div_ceil(each.max(1)));
+        let of_tasks = of_tasks.unwrap_or(1);
+        self.nodes.as_ref().map_or((of_tasks, of_tasks), |nodes| nodes.value.bounds())
+    }
+
+    /// The fewest nodes.
     #[must_use]
     pub fn fewest_nodes(&self) -> u32 {
-        let of_tasks = self.tasks.zip(self.tasks_per_node).map(|(tasks, each)| tasks.div_ceil(each.max(1)));
-        self.nodes.as_ref().map(|nodes| nodes.value.bounds().0).or(of_tasks).unwrap_or(1)
+        self.node_bounds().0
     }
 
     /// GPUs on each node, however they were asked for.

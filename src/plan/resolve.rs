@@ -28,8 +28,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let scheduler = resolver.scheduler();
     let command = resolver.command();
     let before_environment = resolver.decisions.len();
-    let fewest = spec.resources.fewest_nodes();
-    let most = spec.resources.nodes.as_ref().map_or(fewest, |nodes| nodes.value.bounds().1);
+    let (fewest, most) = spec.resources.node_bounds();
     let most = if scheduler == SchedulerKind::Local { fewest } else { most };
     let launcher = resolver.launcher(most);
     let mut resources = resolver.resources(fewest, scheduler);

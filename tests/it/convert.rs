@@ -442,8 +442,8 @@ fn sbatch_options_in_all_spellings() {
         ("-N 2 -G 7", &["directives = [\"--gpus=7\"]"]),
         ("-G 8", &["directives = [\"--gpus=8\"]"]),
         ("--ntasks-per-node=4 --gpus-per-task=1", &["gpus_per_task = 1", "tasks_per_node = 4"]),
-        ("-n 2 --gpus-per-task=v100:2", &["gpus_per_task = \"v100:2\"", "tasks_per_node = 2"]),
-        ("-G 4 --gpus-per-task=1", &["gpus_per_node = 4", "gpus_per_task = 1", "tasks_per_node = 4"]),
+        ("-n 2 --gpus-per-task=v100:2", &["gpus_per_task = \"v100:2\"", "tasks = 2"]),
+        ("-G 4 --gpus-per-task=1", &["gpus_per_task = 1", "tasks = 4", "directives = [\"--gpus=4\"]"]),
         ("-n 4 --gres=gpu:4 --gpus-per-task=1", &["gpus_per_node = 4", "gpus_per_task = 1"]),
         (
             "-n 2 --gres=gpu:4 --gpus-per-task=1",
