@@ -16,6 +16,8 @@ use crate::store::Store;
 /// Arguments that are looked at, and files whose content is read.
 const MOST: usize = 64;
 const MOST_READ: usize = 32;
+/// More entries of a directory are not counted.
+const MOST_ENTRIES: usize = 10_000;
 /// Longer files are told apart by their length.
 const LONGEST: u64 = 1 << 20;
 
@@ -23,6 +25,7 @@ const LONGEST: u64 = 1 << 20;
 pub(crate) fn named(spec: &JobSpec, workdir: &Path) -> BTreeMap<String, Named> {
     let mut named = BTreeMap::new();
     let mut read = 0;
+    let mut scripts: Vec<Vec<u8>> = Vec::new();
     for text in texts_of(spec).into_iter().take(MOST) {
         if named.contains_key(text) {
             continue;
@@ -36,23 +39,61 @@ pub(crate) fn named(spec: &JobSpec, workdir: &Path) -> BTreeMap<String, Named> {
             Ok(about) if about.is_file() => {
                 let is_short = about.len() <= LONGEST && read < MOST_READ;
                 read += usize::from(is_short);
-                let digest = if is_short { digest(&path, &about) } else { None };
+                let content = if is_short { content(&path, &about) } else { None };
+                let digest = content.as_deref().map(hex);
+                scripts.extend(content);
                 let executable = about.permissions().mode() & 0o111 != 0;
                 Named::File { path, bytes: about.len(), digest, executable }
             }
-            Ok(about) if about.is_dir() => Named::Directory(path),
+            Ok(about) if about.is_dir() => {
+                let entries = path.read_dir().map_or(0, |entries| entries.take(MOST_ENTRIES).count());
+                Named::Directory(path, entries as u64)
+            }
             _ => Named::Absent,
         };
         named.insert(text.to_owned(), found);
     }
+    named.extend(variables(&scripts));
     named
 }
 
-/// The SHA-256 of a short file; `None` where it cannot be read, or grows.
-fn digest(path: &Path, about: &Metadata) -> Option<String> {
+/// Variables that say nothing of what a job does.
+const OF_THE_SESSION: [&str; 16] = [
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "LANG", "TERM", "TMPDIR", "TMP", "TEMP",
+    "HOSTNAME", "MAIL", "DISPLAY", "SHLVL",
+];
+const OF_PROGRAMS: [&str; 9] =
+    ["DLRUN_", "SLURM", "SBATCH_", "PBS_", "SSH_", "XDG_", "LC_", "BASH", "APPTAINER_"];
+
+/// Variables of this shell that a file among the arguments names: `EPOCHS=9 dlrun submit train.toml` is another job.
+fn variables(files: &[Vec<u8>]) -> Vec<(String, Named)> {
+    let is_asked = |name: &str| {
+        name.len() > 2
+            && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+            && !OF_THE_SESSION.contains(&name)
+            && !OF_PROGRAMS.iter().any(|prefix| name.starts_with(prefix))
+            && files.iter().any(|file| names(file, name.as_bytes()))
+    };
+    let set = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let asked = set.filter(|(name, _)| is_asked(name));
+    asked
+        .map(|(name, value)| (format!("${name}"), Named::Variable(value.to_string_lossy().into_owned())))
+        .collect()
+}
+
+/// Whether a text holds a name as a word of its own.
+fn names(text: &[u8], name: &[u8]) -> bool {
+    let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    memchr::memmem::find_iter(text, name).any(|at| {
+        !is_word(at.checked_sub(1).and_then(|at| text.get(at))) && !is_word(text.get(at + name.len()))
+    })
+}
+
+/// A short file; `None` where it cannot be read, or grows.
+fn content(path: &Path, about: &Metadata) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(about.len()).ok()? + 1);
     File::open(path).ok()?.take(LONGEST + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= LONGEST).then(|| hex(&bytes))
+    (bytes.len() as u64 <= LONGEST).then_some(bytes)
 }
 
 /// The user's own runs that may be like the job. Where limits are left open what ended since is taken in first, as `dlrun list`

@@ -106,14 +106,14 @@ pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandErro
     Ok(Training { pid })
 }
 
-/// Starts a helper process of ours in our process group: `stdin` is how we talk to it, `stdout` is all it may write to.
-/// The caller waits for it with `waitpid`.
+/// Starts a helper process of ours in a process group of its own: `stdin` is how we talk to it, `stdout` is all it may
+/// write to. The caller waits for it with `waitpid`.
 ///
 /// # Errors
 /// `NotFound`, `NotExecutable` or `Spawn`.
 pub fn spawn_companion(argv: &[OsString], stdin: OwnedFd, stdout: Destination) -> Result<Pid, CommandError> {
     let mut command = background(argv, &[])?;
-    command.stdin(stdin).stdout(stdout).stderr(Stdio::null());
+    command.stdin(stdin).stdout(stdout).stderr(Stdio::null()).process_group(0);
     start(&mut command, argv)
 }
 

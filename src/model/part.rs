@@ -256,10 +256,12 @@ impl Predicted {
     /// As a figure, and no logarithm.
     pub(super) fn interval(self) -> Interval {
         let exp = |logarithm: f64| logarithm.clamp(-LOGARITHMS, LOGARITHMS).exp();
+        // Infinite less infinite: nothing is known of that end.
+        let low = self.mean - Z95 * self.sd;
         Interval {
             mean: exp(self.mean + 0.5 * self.sd * self.sd),
             median: exp(self.mean),
-            low: exp(self.mean - Z95 * self.sd),
+            low: exp(if low.is_nan() { -LOGARITHMS } else { low }),
             high: exp(self.mean + Z95 * self.sd),
         }
     }

@@ -2,11 +2,11 @@
 //!
 //! Limits rest on the first rung alone. What stands on the others is told, so that people may choose a limit by it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::History;
 use super::words::count;
-use crate::job::{JobState, SchedulerKind};
+use crate::job::{JobState, RunId, SchedulerKind};
 use crate::record::{Amount, Identity, Past};
 use crate::units::display_seconds;
 
@@ -119,7 +119,7 @@ impl<'a> Ladder<'a> {
 
     /// What the runs of the first rung took, in seconds, where they are enough.
     pub(super) fn seconds(&self) -> Option<Needed> {
-        self.needed(wall, |past| (past.state == JobState::Timeout).then_some(BEYOND_TIMEOUT), true)
+        self.needed(wall, |past| is_at_its_limit(past).then_some(BEYOND_TIMEOUT), true)
     }
 
     /// The memory of a node that they had, in bytes, where they are enough.
@@ -140,8 +140,11 @@ impl<'a> Ladder<'a> {
             let runs = self.same.iter().filter(of_numbers);
             runs.filter_map(|past| Some((*past, measured(past)?))).collect()
         };
+        // Elements of an array are one run; one that is still running only shows that more is needed.
         let is_enough = |runs: &Vec<(&Past, f64)>| {
-            runs.len() >= ENOUGH && runs.iter().any(|(past, _)| past.state == JobState::Completed)
+            let over = runs.iter().filter(|(past, _)| past.state.is_final());
+            let over: BTreeSet<&RunId> = over.map(|(past, _)| &past.run_id).collect();
+            over.len() >= ENOUGH && runs.iter().any(|(past, _)| past.state == JobState::Completed)
         };
         let equal = Some(counted(true)).filter(is_enough);
         let same_numbers = equal.is_some();
@@ -205,7 +208,9 @@ impl<'a> Ladder<'a> {
 fn compared(past: &Identity, job: &Identity, is_here: bool) -> Option<(Rung, Option<&'static str>)> {
     if past.key == job.key {
         let names = |identity: &Identity| identity.numbers.keys().cloned().collect::<Vec<_>>();
+        let is_unknown = job.declared.is_none() && job.script_digest.is_none();
         let lacks = [
+            (is_unknown, "its program is no file whose content is known"),
             (past.script_digest != job.script_digest, "the script was edited since"),
             (past.inputs != job.inputs, "its data are others"),
             (past.environment != job.environment, "its environment is another"),
@@ -236,9 +241,17 @@ fn scale(past: &Identity, job: &Identity) -> f64 {
     scales.iter().product()
 }
 
+/// Says whether a run was cut off at its time limit, or vanished so close to it that it may have been.
+fn is_at_its_limit(past: &Past) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "seconds of a time limit")]
+    let limit = past.identity.asked.walltime_seconds.map(|seconds| seconds as f64);
+    let is_close = limit.zip(past.wall_seconds).is_some_and(|(limit, wall)| wall >= 0.9 * limit);
+    past.state == JobState::Timeout || (past.state == JobState::Unknown && is_close)
+}
+
 /// What a run took; one at its time limit at least that.
 fn wall(past: &Past) -> Option<f64> {
-    let limit = past.identity.asked.walltime_seconds.filter(|_| past.state == JobState::Timeout);
+    let limit = past.identity.asked.walltime_seconds.filter(|_| is_at_its_limit(past));
     #[expect(clippy::cast_precision_loss, reason = "seconds of a time limit")]
     let limit = limit.map(|seconds| seconds as f64);
     larger(past.wall_seconds, limit)

@@ -103,12 +103,16 @@ impl Resolver<'_> {
     fn gpus_of_both(&mut self) {
         let asked = &self.spec.resources;
         let (Some(node), Some(task)) = (&asked.gpus_per_node, &asked.gpus_per_task) else { return };
-        let tasks = asked.tasks_per_node.unwrap_or(1);
+        let tasks = asked.tasks_on_each(asked.fewest_nodes());
         let (of_node, of_task) = (kind_and_count(node), kind_and_count(task));
         if (of_task.0, of_task.1.saturating_mul(tasks)) != of_node {
             let why =
-                format!("{tasks} tasks on a node with {task} GPUs each contradict gpus_per_node = {node}");
-            self.refuse("gpus_per_task", &why, "keep one of them: the other follows from `tasks_per_node`");
+                format!("{tasks} tasks on a node with `{task}` each contradict `gpus_per_node = {node}`");
+            self.refuse(
+                "gpus_per_task",
+                &why,
+                "keep one of them: the other follows from the tasks of a node",
+            );
         }
     }
 

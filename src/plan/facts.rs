@@ -133,8 +133,10 @@ pub enum Named {
         /// Whether it may be executed.
         executable: bool,
     },
-    /// A directory, absolute.
-    Directory(PathBuf),
+    /// A directory, absolute, and how many entries it has.
+    Directory(PathBuf, u64),
+    /// A variable of the submitting shell that a script of the job names, and its value; its key begins with `$`.
+    Variable(String),
     /// Nothing that could be told of.
     Absent,
 }

@@ -146,6 +146,13 @@ pub fn identity_of(spec: &JobSpec, facts: &SiteFacts) -> Identity {
     for EnvVar { name, value } in &spec.run.env {
         taken.take(Some(&format!("${name}")), Some(value), 0);
     }
+    for (name, found) in &facts.named {
+        if let Named::Variable(value) = found
+            && spec.run.env.iter().all(|variable| Some(variable.name.as_str()) != name.strip_prefix('$'))
+        {
+            taken.take(Some(name), Some(value), 0);
+        }
+    }
     declare(&mut made, spec);
     made.key = key(&made, spec);
     made
@@ -192,7 +199,7 @@ impl Taken<'_> {
             return Some("*".to_owned());
         }
         let found = self.facts.named.get(value);
-        let is_there = matches!(found, Some(Named::File { .. } | Named::Directory(_)));
+        let is_there = matches!(found, Some(Named::File { .. } | Named::Directory(..)));
         if name.is_some_and(writes) && (is_there || is_path(value)) {
             return Some("@".to_owned());
         }
@@ -200,7 +207,13 @@ impl Taken<'_> {
             Some(Named::File { path, bytes, digest, .. }) => {
                 self.input(Input { path: text(path), digest: digest.clone(), bytes: Some(*bytes) });
             }
-            Some(Named::Directory(path)) => self.input(Input { path: text(path), ..Input::default() }),
+            Some(Named::Directory(path, entries)) => {
+                self.input(Input {
+                    path: text(path),
+                    digest: Some(format!("{entries} entries")),
+                    bytes: None,
+                });
+            }
             // Text for a shell may hold a slash.
             _ if !is_path(value) || value.contains(char::is_whitespace) => return Some(value.to_owned()),
             // Something that the run makes.
@@ -405,7 +418,7 @@ fn canonical(name: &str) -> String {
 
 fn path_of(word: &str, facts: &SiteFacts) -> String {
     match facts.named.get(word) {
-        Some(Named::File { path, .. } | Named::Directory(path)) => text(path),
+        Some(Named::File { path, .. } | Named::Directory(path, _)) => text(path),
         _ => word.to_owned(),
     }
 }

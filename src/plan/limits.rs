@@ -165,6 +165,7 @@ impl Resolver<'_> {
             return (Some(wanted), format!("{why}; a local job is not held to it"));
         }
         let largest = place.nodes().filter_map(|node| node.memory).max();
+        let largest = largest.map(|memory| Bytes(memory.0 >> 20 << 20));
         let Some(limit) = largest.filter(|limit| *limit < wanted) else { return (Some(wanted), why) };
         #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^53 bytes")]
         if (limit.0 as f64) < needed.at_least {
@@ -216,7 +217,7 @@ fn words(needed: &Needed, most: &str, shown: impl Fn(f64) -> String) -> String {
 fn share_of(node: &NodeType, wanted: &Wanted<'_>, whole: bool) -> Option<Bytes> {
     let memory = node.memory?.0;
     if whole {
-        return Some(Bytes(memory));
+        return Some(Bytes(memory >> 20 << 20));
     }
     let part = |asked: u64, has: u64| -> Option<u128> {
         (has > 0).then(|| u128::from(memory) * u128::from(asked.min(has)) / u128::from(has))

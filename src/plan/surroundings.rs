@@ -95,8 +95,8 @@ impl Resolver<'_> {
 
     /// Shape and place of the job.
     fn asked(&self, going: &Going<'_>, resources: &PlannedResources) -> Asked {
-        let Going { launcher, scheduler, queue } = *going;
-        let wanted = wanted(resources, None, self.elsewhere(resources, scheduler).queue.or(queue));
+        let Going { launcher, scheduler, .. } = *going;
+        let wanted = wanted(resources, None, self.elsewhere(resources, scheduler).queue);
         let mut else_asked = Vec::new();
         let mut add = |what: &str, value: Option<String>| {
             else_asked.extend(value.map(|value| format!("{what} {value}")));

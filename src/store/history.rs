@@ -1,4 +1,4 @@
-//! Runs of a program that are over, for jobs that leave their limits open.
+//! Earlier runs of a program, for jobs that leave their limits open.
 
 use rusqlite::{Row, params};
 
@@ -17,7 +17,10 @@ const STARTS: &str = "
         attempt.attempt, attempt.started_at_ms, attempt.ended_at_ms, shell_code,
         min(node.started_at_ms), max(coalesce(node.ended_at_ms, node.updated_at_ms)), max(mem_peak_bytes),
         attempt.attempt = (SELECT max(other.attempt) FROM attempt AS other
-            WHERE other.run = run.id AND other.element = attempt.element)
+            WHERE other.run = run.id AND other.element = attempt.element),
+        attempt.element,
+        count(DISTINCT node.node) < run.nodes OR EXISTS (SELECT 1 FROM missing JOIN node AS blind ON missing.node = blind.id
+            WHERE blind.attempt = attempt.id AND missing.what LIKE 'ranks%')
     FROM run LEFT JOIN attempt ON attempt.run = run.id
         LEFT JOIN element ON element.run = run.id AND element.element = attempt.element
         LEFT JOIN node ON node.attempt = attempt.id
@@ -29,20 +32,33 @@ const STARTS: &str = "
     ORDER BY run.submitted_at_ms DESC, run.run_id, attempt.element, attempt.attempt LIMIT ?3";
 
 impl Store {
-    /// The starts of own runs of a program, or of a workload by its key, that are over, in the order in which the runs were submitted. Those that go on, and
-    /// those of which nobody knows how they ended, are left out.
+    /// Own runs of a program, or of a workload by its key, and each element of their arrays, in the order in which they were submitted.
+    /// The starts of one that was started again are one: it may have gone on from a checkpoint. Those that run now are among them, with
+    /// their time so far.
     ///
     /// # Errors
     /// As [`Store::list`].
     pub fn history(&self, program: &str, key: &str) -> Result<Vec<Past>, StoreError> {
-        let mut past: Vec<Past> =
-            self.rows(STARTS, params![program, key, MOST], start)?.into_iter().flatten().collect();
-        past.reverse();
-        Ok(past)
+        let starts = self.rows(STARTS, params![program, key, MOST], start)?;
+        let mut all: Vec<(u32, Past)> = Vec::new();
+        for (element, start) in starts.into_iter().flatten() {
+            match all.last_mut().filter(|(of, past)| *of == element && past.run_id == start.run_id) {
+                Some((_, past)) => {
+                    let wall = [past.wall_seconds, start.wall_seconds];
+                    past.wall_seconds = wall.into_iter().flatten().reduce(|one, other| one + other);
+                    past.memory_bytes = past.memory_bytes.max(start.memory_bytes);
+                    past.state = start.state;
+                }
+                None => all.push((element, start)),
+            }
+        }
+        all.reverse();
+        Ok(all.into_iter().map(|(_, past)| past).collect())
     }
 }
 
-fn start(row: &Row<'_>) -> rusqlite::Result<Option<Past>> {
+/// A start and its element; `None` where it has not begun.
+fn start(row: &Row<'_>) -> rusqlite::Result<Option<(u32, Past)>> {
     let word =
         |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str_or_null()?.map(JobState::from_word));
     // What a newer dlrun may have written is passed over.
@@ -60,7 +76,7 @@ fn start(row: &Row<'_>) -> rusqlite::Result<Option<Past>> {
             None => JobState::Unknown,
         },
     };
-    if !state.is_final() {
+    if state == JobState::Pending {
         return Ok(None);
     }
     // The scheduler's times hold for the last start; they begin before the script's marks, and limits count from there.
@@ -73,13 +89,16 @@ fn start(row: &Row<'_>) -> rusqlite::Result<Option<Past>> {
     let told = if is_last { lasted(first + 1, first + 2)? } else { None };
     let marked = lasted(12, 13)?;
     let seen = lasted(15, 16)?;
-    Ok(Some(Past {
+    let is_blind: bool = row.get::<_, Option<bool>>(20)?.unwrap_or(false);
+    let past = Past {
         run_id: run_id(row)?,
         identity,
         scheduler: row.get_ref(2)?.as_str_or_null()?.and_then(SchedulerKind::from_word).unwrap_or_default(),
         host: row.get(3)?,
         state,
         wall_seconds: [told, marked, seen].into_iter().flatten().reduce(f64::max),
-        memory_bytes: unsigned(row, 17)?.filter(|bytes| *bytes > 0),
-    }))
+        // What was not watched may have had more.
+        memory_bytes: unsigned(row, 17)?.filter(|bytes| *bytes > 0 && !is_blind),
+    };
+    Ok(Some((row.get::<_, Option<u32>>(19)?.unwrap_or(0), past)))
 }

@@ -195,9 +195,12 @@ impl Watcher {
     }
 
     /// Says whether a signal came to every process of our group, session or job. Whom Slurm signals depends on the signal,
-    /// the step, `ProctrackType` and the version; PBS's MOM signals the processes of a session one by one. The watcher shows it: it
-    /// is in our group and blocks the signals, so they stay pending until it is asked to drop them.
+    /// the step, `ProctrackType` and the version; PBS's MOM signals the processes of a session one by one. Where the sender does not
+    /// show it, the watcher does: it is in our session and blocks the signals, so they stay pending until it is asked to drop them.
     fn has_it_too(&mut self, signal: Signal, sender: Sender) -> bool {
+        if sender == Sender::Everybody {
+            return true;
+        }
         // One process is signalled after the other.
         std::thread::sleep(Duration::from_millis(20));
         let Some(pid) = self.pid else { return sender == Sender::Other };

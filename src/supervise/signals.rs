@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{Pid, getpgid, getpgrp};
 
 /// Signals that the supervisor passes on to the command.
 const FORWARDED: [Signal; 7] = [
@@ -26,8 +27,29 @@ const FORWARDED: [Signal; 7] = [
 pub(super) enum Sender {
     /// The process that started us: the batch shell, which passes on what it got.
     Parent,
-    /// Anybody else: Slurm, PBS's MOM, the kernel, a user.
+    /// Whoever signals a whole group or job: a process of our own group (`kill 0`), the kernel for a terminal, Slurm at a batch
+    /// job, of which it signals the batch script alone or everybody.
+    Everybody,
+    /// Anybody else: PBS's MOM, a user.
     Other,
+}
+
+impl Sender {
+    fn of(pid: u32) -> Self {
+        let raw = i32::try_from(pid).unwrap_or(0);
+        let is_of_our_group = || getpgid(Some(Pid::from_raw(raw))).is_ok_and(|group| group == getpgrp());
+        if pid == parent_id() {
+            Self::Parent
+        } else if raw == 0 || name_of(pid).as_deref() == Some("slurmstepd") || is_of_our_group() {
+            Self::Everybody
+        } else {
+            Self::Other
+        }
+    }
+}
+
+fn name_of(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
 }
 
 /// The supervisor's signals.
@@ -52,8 +74,8 @@ impl Signals {
         let mut signals = Vec::new();
         while let Ok(Some(info)) = self.fd.read_signal() {
             let signal = i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
-            let sender = if info.ssi_pid == parent_id() { Sender::Parent } else { Sender::Other };
-            signals.extend(signal.filter(|signal| *signal != Signal::SIGCHLD).map(|signal| (signal, sender)));
+            let signal = signal.filter(|signal| *signal != Signal::SIGCHLD);
+            signals.extend(signal.map(|signal| (signal, Sender::of(info.ssi_pid))));
         }
         signals
     }
@@ -84,11 +106,12 @@ impl Echoes {
     pub(super) fn is_echo(&mut self, signal: Signal, sender: Sender, now: Instant) -> bool {
         let patience = match sender {
             Sender::Parent => Self::SHELL_PATIENCE,
-            Sender::Other => Self::DIRECT_PATIENCE,
+            Sender::Everybody | Sender::Other => Self::DIRECT_PATIENCE,
         };
         let half = self.unpaired.remove(&signal);
+        let other_way = |other: Sender| (other == Sender::Parent) != (sender == Sender::Parent);
         let paired =
-            half.is_some_and(|(other, at)| other != sender && now.saturating_duration_since(at) < patience);
+            half.is_some_and(|(other, at)| other_way(other) && now.saturating_duration_since(at) < patience);
         if !paired {
             self.unpaired.insert(signal, (sender, now));
         }

@@ -29,6 +29,7 @@ ON_PURPOSE = [
     (r"standard (output|error)", r"/spool/JOB\.(OU|ER) -> BASE/work/\S+\.out$", "NAME-JOBID.out in the working directory"),
     (r"field MailUser", r"-> $", "without an event no mail is sent"),
     (r"field (ExitCode|JobState|Reason|DerivedExitCode)", r"^0:(\d+) -> 1\d\d:0$|NonZeroExitCode", "a signal is exit code 128 + n"),
+    (r"process group", r"leads its group.* -> in its parent's group", "with `exec` a program takes the place of the batch shell, here below it"),
     (r"parent", r"-> dlrun$", "dlrun starts the program of a simple script, or the script"),
 ]
 

@@ -84,6 +84,7 @@ struct Job {
     /// Where each number of [`Job::asked`] stands: nodes, tasks, tasks per node.
     places: [Option<Origin>; 3],
     gpus: Option<SlurmOption>,
+    gpus_per_node: Option<SlurmOption>,
     gres: Option<SlurmOption>,
     gpus_per_task: Option<SlurmOption>,
     mail_to: Option<(String, Origin)>,
@@ -91,13 +92,12 @@ struct Job {
 }
 
 /// Options whose values stand in the job file as they are.
-const SAME: [(&str, &str); 11] = [
+const SAME: [(&str, &str); 10] = [
     ("account", "resources.account"),
     ("array", "resources.array"),
     ("chdir", "run.workdir"),
     ("constraint", "resources.constraint"),
     ("exclude", "resources.exclude"),
-    ("gpus-per-node", "resources.gpus_per_node"),
     ("job-name", "name"),
     ("nodelist", "resources.nodelist"),
     ("partition", "resources.queue"),
@@ -112,14 +112,12 @@ impl Job {
     fn read(&mut self, option: &SlurmOption, draft: &mut Draft) {
         let (origin, value) = (option.origin(), option.value.as_deref().unwrap_or(""));
         let name = option.name.as_str();
+        if name == "gpus-per-node" {
+            self.gpus_per_node = Some(option.clone());
+            return;
+        }
         if let Some((_, key)) = SAME.iter().find(|(known, _)| *known == name) {
-            let number = value.parse().ok().filter(|_| name == "gpus-per-node").map(Value::Number);
-            or_verbatim(key, number.unwrap_or_else(|| Value::Text(value.to_owned())), option, draft);
-            if name == "gpus-per-node" && draft.holds(key) {
-                // The key becomes `--gres`, which does not set it.
-                let _ =
-                    draft.insert("run.env", "SLURM_GPUS_PER_NODE", Value::Text(value.to_owned()), &origin);
-            }
+            or_verbatim(key, Value::Text(value.to_owned()), option, draft);
             return;
         }
         match name {
@@ -200,9 +198,11 @@ impl Job {
 
     /// GPUs in all stay Slurm's: the job file has no key for them. So do GPUs of a node beside them.
     fn set_gpus(&self, draft: &mut Draft) {
-        match (&self.gpus, &self.gres) {
-            (None, Some(option)) => gres(option, draft),
-            (gpus, generic) => gpus.iter().chain(generic).for_each(|option| verbatim(option, draft)),
+        let all = [&self.gpus, &self.gpus_per_node, &self.gres];
+        match all.map(Option::as_ref) {
+            [None, None, Some(option)] => gres(option, draft),
+            [None, Some(option), None] => gpus_per_node(option, draft),
+            all => all.into_iter().flatten().for_each(|option| verbatim(option, draft)),
         }
     }
 
@@ -263,6 +263,17 @@ fn number(key: &'static str, option: &SlurmOption, draft: &mut Draft) {
             let _ = draft.set(key, Value::Number(number), &option.origin());
         }
         Err(_) => verbatim(option, draft),
+    }
+}
+
+/// The key becomes `--gres`, which does not set the variable.
+fn gpus_per_node(option: &SlurmOption, draft: &mut Draft) {
+    let (key, value) = ("resources.gpus_per_node", option.value.as_deref().unwrap_or(""));
+    let number = value.parse().ok().map(Value::Number);
+    or_verbatim(key, number.unwrap_or_else(|| Value::Text(value.to_owned())), option, draft);
+    if draft.holds(key) {
+        let value = Value::Text(value.to_owned());
+        let _ = draft.insert("run.env", "SLURM_GPUS_PER_NODE", value, &option.origin());
     }
 }
 

@@ -1,5 +1,7 @@
 //! Random histories of several workloads beside a job: what acts, and what does not.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use proptest::prelude::*;
 
 use super::*;
@@ -19,9 +21,17 @@ fn job(epochs: f64) -> Identity {
     }
 }
 
+/// Each call another run.
+fn another() -> RunId {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let mut bits = [0; 10];
+    bits[2..].copy_from_slice(&LAST.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+    RunId::from_random(bits)
+}
+
 fn past(identity: Identity, seconds: f64, state: JobState) -> Past {
     Past {
-        run_id: crate::job::RunId::from_random([1; 10]),
+        run_id: another(),
         identity,
         scheduler: SchedulerKind::Slurm,
         host: "login".into(),

@@ -22,7 +22,7 @@ fn named() -> BTreeMap<String, Named> {
         file("./sim", true),
     ]
     .into();
-    named.insert("data".into(), Named::Directory("/home/u/data".into()));
+    named.insert("data".into(), Named::Directory("/home/u/data".into(), 3));
     named
 }
 
@@ -113,7 +113,7 @@ fn paths_are_inputs_unless_they_are_written() {
         of_command("python train.py --data data --config cfg.yaml --out-dir runs/7 --save model.pt x/y");
     let inputs: Vec<&str> = identity.inputs.iter().map(|input| input.path.as_str()).collect();
     assert_eq!(inputs, ["/home/u/data", "/home/u/cfg.yaml", "x/y"]);
-    assert!(identity.inputs[1].digest.is_some() && identity.inputs[0].digest.is_none());
+    assert!(identity.inputs[1].digest.is_some() && identity.inputs[0].digest.as_deref() == Some("3 entries"));
     assert_eq!(identity.words, ["data=@", "config=@", "save=@", "@"]);
     let hub = |name: &str| of_command(&format!("python train.py --model {name}"));
     assert_ne!(hub("org/llama-7b").inputs, hub("org/llama-70b").inputs, "what is not here may be elsewhere");

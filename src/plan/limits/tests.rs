@@ -1,6 +1,7 @@
 //! Plans of jobs that leave their limits open, with histories.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
@@ -8,11 +9,11 @@ use super::*;
 use crate::config::{Defaults, Settings};
 use crate::job::{JobState, RunId};
 use crate::plan::resolve::tests::with_site;
-use crate::plan::{Decision, History, Plan, SiteFacts, identity_of, resolve};
+use crate::plan::{Decision, History, Named, Plan, SiteFacts, identity_of, resolve};
 use crate::record::Past;
 
 const GIB: u64 = 1 << 30;
-const JOB: &str = "[run]\ncommand = [\"train\", \"--epochs\", \"5\"]\n[resources]\nmemory = \"auto\"\nwalltime = \"auto\"\n";
+const JOB: &str = "[run]\ncommand = [\"python\", \"train.py\", \"--epochs\", \"5\"]\n[resources]\nmemory = \"auto\"\nwalltime = \"auto\"\n";
 
 /// Queue `batch` allows a day, `long` a week; four nodes of 16 CPUs and 64 GiB.
 fn facts() -> SiteFacts {
@@ -20,6 +21,13 @@ fn facts() -> SiteFacts {
     let site = facts.site.as_mut().expect("a site");
     site.nodes[0].memory = Some(Bytes(64 * GIB));
     site.accounts_memory = Some(true);
+    let script = Named::File {
+        path: "/home/u/train.py".into(),
+        bytes: 9,
+        digest: Some("d1".into()),
+        executable: false,
+    };
+    facts.named.insert("train.py".into(), script);
     facts
 }
 
@@ -29,11 +37,19 @@ fn plan(job: &str, facts: &SiteFacts) -> Plan {
     resolve(&crate::job::parse(job).expect("a valid job file"), &settings, facts).expect("a plan")
 }
 
+/// Each call another run.
+fn another() -> RunId {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let mut bits = [0; 10];
+    bits[2..].copy_from_slice(&LAST.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+    RunId::from_random(bits)
+}
+
 /// A run of a job file as it would be recorded.
 fn ran(job: &str, facts: &SiteFacts, seconds: f64, state: JobState) -> Past {
     let plan = plan(job, facts);
     Past {
-        run_id: RunId::from_random([3; 10]),
+        run_id: another(),
         identity: plan.identity.expect("each plan has one"),
         scheduler: plan.scheduler,
         host: String::new(),
@@ -73,7 +89,7 @@ fn limits_come_from_runs_that_are_alike_and_say_so() {
     );
     let identity = acted.identity.expect("each plan has one");
     assert_eq!(identity.asked.walltime_seconds, Some(600));
-    assert!(identity.asked.queue.as_deref() == Some("batch") && acted.warnings.is_empty());
+    assert!(identity.asked.queue.is_none() && acted.warnings.is_empty());
 }
 
 #[test]
@@ -231,7 +247,7 @@ proptest! {
         let jobs = [
             JOB.to_owned(),
             JOB.replace("\"5\"", "\"7\""),
-            JOB.replace("train\"", "other\""),
+            JOB.replace("train.py", "other.py"),
             JOB.replace("\"--epochs\"", "\"--fast\", \"--epochs\""),
         ];
         let past: Vec<Past> = runs.iter().map(|(job, seconds, done)| {

@@ -96,7 +96,7 @@ fn hand_over(
     offset: u32,
 ) -> Result<JobId, SchedulerError> {
     let script = script::of_run(submission.plan, submission.run_id, offset);
-    match sbatch(slurm).args(arguments(plan)).stdin(script.into_bytes()).run() {
+    match sbatch(slurm, plan).args(arguments(plan)).stdin(script.into_bytes()).run() {
         Ok(output) => read_answer(output),
         Err(
             source @ (CommandError::TimedOut { .. }
@@ -122,7 +122,7 @@ pub(super) fn test(slurm: &Slurm, plan: &Plan, script: &str) -> Result<String, S
     configured()?;
     let parts = parts_of(plan, max_index(slurm, plan, None))?;
     let (plan, _) = plan_of(plan, &parts, 0, None);
-    let tool = sbatch(slurm)
+    let tool = sbatch(slurm, &plan)
         .arg("--test-only")
         .args(directives::requested(&plan))
         .args(&plan.arguments)
@@ -153,7 +153,10 @@ fn configured() -> Result<(), SchedulerError> {
     }
 }
 
-fn sbatch(slurm: &Slurm) -> Tool {
+/// Of the user's environment they would add GPUs to those that `--gres` asks for.
+const GPU_VARIABLES: [&str; 2] = ["SBATCH_GPUS", "SBATCH_GPUS_PER_NODE"];
+
+fn sbatch(slurm: &Slurm, plan: &Plan) -> Tool {
     // `sbatch` hands its environment to the job, so nothing of ours is put into it.
     let found = slurm.sbatch().and_then(|file| Some(file.parent()?.to_owned()));
     let tool = Tool::new("sbatch")
@@ -164,6 +167,8 @@ fn sbatch(slurm: &Slurm) -> Tool {
         // Submitting from inside a job: its shape must not leak into the new one.
         .env_remove_prefixes(&["SLURM_", "PBS_", "DLRUN_"]);
     let tool = OWN_VARIABLES.iter().fold(tool, Tool::env_remove);
+    let asks_for_gpus = plan.resources.gpus_per_node.is_some();
+    let tool = GPU_VARIABLES.iter().filter(|_| asks_for_gpus).fold(tool, Tool::env_remove);
     let kept = KEPT_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     kept.fold(tool, |tool, (name, value)| tool.env(name, value))
 }
