@@ -97,7 +97,7 @@ fn content(path: &Path, about: &Metadata) -> Option<Vec<u8>> {
 }
 
 /// The user's own runs that may be like the job. Where limits are left open what ended since is taken in first, as `dlrun list`
-/// does; a forecast is held against what the index knows already.
+/// does; a forecast is compared with what the index knows already.
 pub(crate) fn history(session: &Session, spec: &JobSpec, facts: &SiteFacts) -> History {
     let asked = &spec.resources;
     let is_open = asked.walltime == Some(Asked::Auto) || asked.memory == Some(Asked::Auto);

@@ -141,7 +141,7 @@ pub enum Named {
     Absent,
 }
 
-/// The user's own runs of the same program, and what they are held against.
+/// The user's own runs of the same program, and what they are compared by.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct History {
     /// This host, which is the place of local jobs.
