@@ -12,6 +12,7 @@ mod elements;
 mod error;
 mod follow;
 mod foretold;
+mod git;
 mod gpus;
 mod images;
 mod imported;

@@ -48,7 +48,7 @@ pub fn series_families(table: Table) -> Vec<SeriesFamily> {
         Table::Usage => &["ended_at_ms", "updated_at_ms"],
         Table::Gpus => &["updated_at_ms"],
         Table::Samples => &["at_ms"],
-        Table::Events | Table::GpuSamples | Table::ProcessSamples => return Vec::new(),
+        Table::Events | Table::Metrics | Table::GpuSamples | Table::ProcessSamples => return Vec::new(),
     };
     let fields = table.fields();
     let place = |name: &&str| fields.iter().position(|field| field.name == *name);

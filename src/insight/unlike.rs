@@ -1,11 +1,11 @@
 //! Under what conditions a run was timed, and why two runs may not be compared in silence.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::{RunView, Timing, mean};
-use crate::record::{GpuUsage, NodeRecord, TimeSource};
+use crate::record::{GpuUsage, Identity, NodeRecord, Revision, TimeSource};
 
 /// Clocks of GPUs that differ by more than this share make unlike runs: boost clocks of one model move by a few percent
 /// with heat (our choice).
@@ -17,6 +17,18 @@ const OTHERS_SHARE: f64 = 0.1;
 /// What must be alike before two timings are compared; `None` or empty: not known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Setting {
+    /// The arguments of the command, by name; `None`: an older dlrun did not write them down.
+    #[serde(default)]
+    pub arguments: Option<BTreeMap<String, String>>,
+    /// The program, and its script.
+    #[serde(default)]
+    pub program: Option<String>,
+    /// The commit of its code.
+    #[serde(default)]
+    pub git: Option<String>,
+    /// Python and the frameworks that were in use, each with its version.
+    #[serde(default)]
+    pub software: Vec<String>,
     /// Nodes.
     pub nodes: usize,
     /// Models of the CPUs, each once.
@@ -65,8 +77,8 @@ pub struct Setting {
 /// Something in which two runs differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The key of [`Setting`] that differs.
-    pub what: &'static str,
+    /// The key of [`Setting`] that differs; of an argument `arguments.NAME`.
+    pub what: String,
     /// The first run's.
     pub first: String,
     /// The second's.
@@ -90,7 +102,17 @@ pub fn setting(view: &RunView<'_>, timing: Option<&Timing>) -> Setting {
     });
     let epochs = timing.and_then(|timing| timing.epochs.as_ref());
     let step_source = || timing.and_then(|timing| timing.steps).map(|steps| steps.source);
+    let identity = view.run.identity.as_ref().filter(|identity| !identity.command.is_empty());
     Setting {
+        arguments: identity.map(Identity::arguments),
+        program: identity.map(|identity| match &identity.script {
+            Some(script) => format!("{} {script}", identity.program),
+            None => identity.program.clone(),
+        }),
+        git: identity.and_then(|identity| identity.git.as_ref()).map(Revision::short),
+        software: once(nodes.iter().flat_map(|node| {
+            node.conditions.software.iter().map(|software| format!("{} {}", software.name, software.version))
+        })),
         nodes: nodes.len(),
         cpu_models: once(nodes.iter().filter_map(|node| node.host.cpu_model.clone())),
         cpus_effective,
@@ -143,15 +165,18 @@ type Text = fn(&Setting) -> Option<String>;
 /// What is known of one of them only differs too: `unknown` is not alike.
 #[must_use]
 pub fn unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
-    let mut found = Vec::new();
-    let mut hold = |what: &'static str, first: Option<String>, second: Option<String>| {
+    let mut found = arguments_unlike(first, second);
+    let mut hold = |what: &str, first: Option<String>, second: Option<String>| {
         if first != second {
             let text = |value: Option<String>| value.unwrap_or_else(|| "unknown".to_owned());
-            found.push(Difference { what, first: text(first), second: text(second) });
+            found.push(Difference { what: what.to_owned(), first: text(first), second: text(second) });
         }
     };
     let both = |of: Text| (of(first), of(second));
-    let texts: [(&'static str, Text); 15] = [
+    let texts: [(&'static str, Text); 18] = [
+        ("program", |setting| setting.program.clone()),
+        ("git", |setting| setting.git.clone()),
+        ("software", |setting| joined(&setting.software)),
         ("nodes", |setting| Some(setting.nodes.to_string())),
         ("cpu_models", |setting| joined(&setting.cpu_models)),
         ("cpus_effective", |setting| joined(&setting.cpus_effective)),
@@ -190,6 +215,20 @@ pub fn unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
     found
 }
 
+/// Arguments in which two commands differ, where both are known.
+fn arguments_unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
+    let (Some(one), Some(other)) = (&first.arguments, &second.arguments) else { return Vec::new() };
+    let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    let text = |value: Option<&String>| value.map_or_else(|| "not given".to_owned(), Clone::clone);
+    let differs = |name: &&&String| one.get(**name) != other.get(**name);
+    let difference = |name: &String| Difference {
+        what: format!("arguments.{name}"),
+        first: text(one.get(name)),
+        second: text(other.get(name)),
+    };
+    names.iter().filter(differs).map(|name| difference(name)).collect()
+}
+
 fn joined<T: ToString>(values: &[T]) -> Option<String> {
     let words: Vec<String> = values.iter().map(ToString::to_string).collect();
     (!words.is_empty()).then(|| words.join(", "))
@@ -208,6 +247,7 @@ mod tests {
 
     fn known() -> Setting {
         Setting {
+            arguments: Some(BTreeMap::from([("lr".into(), "0.2".into())])),
             nodes: 1,
             cpu_models: vec!["EPYC".into()],
             cpus_effective: vec![8.0],
@@ -237,7 +277,13 @@ mod tests {
 
     #[test]
     fn every_difference_is_named() {
-        let changed: [(&str, Change); 19] = [
+        let changed: [(&str, Change); 23] = [
+            ("arguments.lr", |setting| {
+                setting.arguments = Some(BTreeMap::from([("lr".into(), "0.5".into())]))
+            }),
+            ("program", |setting| setting.program = Some("python other.py".into())),
+            ("git", |setting| setting.git = Some("4b825dc".into())),
+            ("software", |setting| setting.software = vec!["torch 2.5.1".into()]),
             ("nodes", |setting| setting.nodes = 2),
             ("cpu_models", |setting| setting.cpu_models = vec!["Xeon".into()]),
             ("cpus_effective", |setting| setting.cpus_effective = vec![7.5]),
@@ -262,7 +308,7 @@ mod tests {
             let mut other = known();
             change(&mut other);
             for found in [unlike(&known(), &other), unlike(&other, &known())] {
-                assert_eq!(found.iter().map(|found| found.what).collect::<Vec<_>>(), [what]);
+                assert_eq!(found.iter().map(|found| found.what.as_str()).collect::<Vec<_>>(), [what]);
             }
         }
         let fewer = Setting { gpu_models: vec!["H200".into()], image: None, ..known() };

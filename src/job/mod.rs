@@ -2,6 +2,7 @@
 //!
 //! Pure: text in, [`JobSpec`] or a list of [`crate::diagnostic::Problem`] out.
 
+mod arguments;
 mod array;
 mod begin;
 mod depend;
@@ -17,6 +18,7 @@ mod sections;
 mod spec;
 mod state;
 
+pub use arguments::{Argument, arguments, is_option, number};
 pub use array::{ArrayError, ArraySpec, IndexRange, MAX_ELEMENTS};
 pub use begin::Begin;
 pub use depend::{Dependency, DependencyKind};

@@ -20,6 +20,7 @@ mod ledger;
 mod node;
 mod process;
 mod sampler;
+mod software;
 mod tree;
 
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub use host::host_facts;
 pub use identity::start_time_ticks;
 pub use job_signs::JobSigns;
 pub use sampler::{Sampler, SamplerOptions};
+pub use software::software_of;
 pub use tree::TreeRoot;
 
 use nix::sys::resource::{UsageWho, getrusage};

@@ -6,12 +6,11 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::arguments::{
-    About, Argument, about, arguments, is_checkpoint, is_of_one_run, is_option, is_path, number, writes,
-};
+use super::arguments::{About, about, is_checkpoint, is_of_one_run, is_path, writes};
 use super::facts::{Named, SiteFacts};
+use super::masked::masked;
 use super::resolve::text;
-use crate::job::{Command, EnvVar, JobSpec, Workload};
+use crate::job::{Argument, Command, EnvVar, JobSpec, Workload, arguments, is_option, number};
 use crate::record::{Identity, Input};
 
 /// Programs that start another one, named among their words.
@@ -118,7 +117,11 @@ pub fn identity_of(spec: &JobSpec, facts: &SiteFacts) -> Identity {
         Command::Argv(argv) => argv.iter().map(String::as_str).collect(),
         Command::Script(_) => Vec::new(),
     };
-    let mut made = Identity::default();
+    let shown = match &spec.run.command.value {
+        Command::Script(script) => masked(&[script]),
+        Command::Argv(_) => masked(&argv),
+    };
+    let mut made = Identity { command: shown, ..Identity::default() };
     let entry = entry(&argv, &facts.named);
     match (&spec.run.command.value, entry.script) {
         (Command::Script(name), _) => {
@@ -431,7 +434,7 @@ fn digest_of(named: Option<&Named>) -> Option<String> {
 }
 
 /// `https://user:word@host/x?key=word` without user and query.
-fn without_password(url: &str) -> String {
+pub(super) fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let rest = rest.split('?').next().unwrap_or(rest);
     let authority = rest.find('/').unwrap_or(rest.len());

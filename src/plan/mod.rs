@@ -19,6 +19,7 @@ mod house;
 mod identity;
 mod image;
 mod limits;
+mod masked;
 mod pass_through;
 mod pass_through_pbs;
 mod prospect;

@@ -7,7 +7,7 @@ use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
 use super::{PlannedResources, compiler};
 use crate::flags::Container;
-use crate::job::{Framework, Launcher, Provenance, SchedulerKind};
+use crate::job::{Framework, Launcher, Provenance, SchedulerKind, kind_and_count};
 use crate::record::{Asked, Identity};
 
 /// Who takes the job, and how its command gets onto the nodes.
@@ -123,6 +123,11 @@ impl Resolver<'_> {
             else_asked,
             memory_bytes: None,
             walltime_seconds: None,
+            gpus: resources
+                .gpus_on_node()
+                .map(|gpus| u64::from(kind_and_count(&gpus).1) * u64::from(resources.nodes)),
+            account: resources.account.clone(),
+            qos: resources.qos.clone(),
         }
     }
 }

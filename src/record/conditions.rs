@@ -11,6 +11,15 @@ pub struct StorageClass {
     pub class: String,
 }
 
+/// A program or package that a run uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Software {
+    /// `python`, or a package by its name at installation: `torch`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
 /// The conditions of one run on one node. What could not be read is `None`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Conditions {
@@ -26,4 +35,17 @@ pub struct Conditions {
     /// What the directories of the run lie on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub storage: Vec<StorageClass>,
+    /// Python and the frameworks of its environment, by the files that the run's processes had mapped; the frameworks that are plain
+    /// Python are those installed there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub software: Vec<Software>,
+    /// The queue (Slurm's partition) that the job ran in, by the scheduler's variables in the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The account that it was charged to, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// Its quality of service, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<String>,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::job::{JobState, RunId, SchedulerKind, Workload};
+use crate::job::{Argument, JobState, RunId, SchedulerKind, Workload, arguments};
 
 /// What a run is a run of, as it was known when it was submitted. Values of secrets are no part of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -35,9 +35,27 @@ pub struct Identity {
     /// Image, Python environment or host, with software and variables that the site adds.
     #[serde(default)]
     pub environment: String,
+    /// The command and its arguments as the job file has them; `***` in the place of secrets, long ones cut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// The commit that was checked out around the script, else around the working directory, when the run was submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git: Option<Revision>,
     /// What was asked of the scheduler.
     #[serde(default)]
     pub asked: Asked,
+}
+
+/// A commit of git, and whether the files were as it has them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revision {
+    /// The commit, in hexadecimal digits.
+    pub commit: String,
+    /// The branch; `None`: none was checked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Whether files that git knows were changed since.
+    pub dirty: bool,
 }
 
 /// A path that a program is given.
@@ -78,13 +96,29 @@ pub struct Asked {
     /// Time limit, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walltime_seconds: Option<u64>,
+    /// GPUs of all nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u64>,
+    /// Account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// Quality of service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<String>,
 }
 
 impl Asked {
     /// Whether two jobs had the same shape and queue. Limits are none of it: they are what is looked for.
     #[must_use]
     pub fn is_same_size(&self, other: &Self) -> bool {
-        let shape = |asked: &Self| Self { memory_bytes: None, walltime_seconds: None, ..asked.clone() };
+        let shape = |asked: &Self| Self {
+            memory_bytes: None,
+            walltime_seconds: None,
+            gpus: None,
+            account: None,
+            qos: None,
+            ..asked.clone()
+        };
         shape(self) == shape(other)
     }
 }
@@ -106,6 +140,15 @@ pub struct Past {
     pub wall_seconds: Option<f64>,
     /// The largest memory of a node, in bytes.
     pub memory_bytes: Option<u64>,
+}
+
+impl Revision {
+    /// `4b825dc`, `4b825dc with changes`.
+    #[must_use]
+    pub fn short(&self) -> String {
+        let commit = self.commit.get(..7).unwrap_or(&self.commit);
+        if self.dirty { format!("{commit} with changes") } else { commit.to_owned() }
+    }
 }
 
 /// Arguments that say how many epochs there are.
@@ -186,6 +229,30 @@ fn last_part(name: &str) -> String {
 }
 
 impl Identity {
+    /// The command's arguments by name, without dashes; those without a name are `#1`, `#2` and so on, and the program is none of
+    /// them. Of a name that comes more than once all values.
+    #[must_use]
+    pub fn arguments(&self) -> BTreeMap<String, String> {
+        let words: Vec<&str> = self.command.iter().skip(1).map(String::as_str).collect();
+        let mut named: BTreeMap<String, String> = BTreeMap::new();
+        let mut unnamed = 0;
+        for Argument { name, value } in arguments(&words) {
+            let name = name.map_or_else(
+                || {
+                    unnamed += 1;
+                    format!("#{unnamed}")
+                },
+                str::to_owned,
+            );
+            let value = value.unwrap_or("given");
+            named
+                .entry(name)
+                .and_modify(|known| *known = format!("{known} {value}"))
+                .or_insert(value.to_owned());
+        }
+        named
+    }
+
     /// A workload with what the arguments tell and the job file does not: where it names no network the key stands for it, so
     /// that different programs are never one workload.
     #[must_use]

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::MetricPoint;
+
 /// Epochs that a [`Progress`] keeps one by one. Beyond it the oldest but the first are dropped and only counted, so that
 /// a node record stays small.
 pub const MAX_EPOCHS_KEPT: usize = 1000;
@@ -233,6 +235,9 @@ pub struct Progress {
     /// The last value of each loss and metric; NaN as in [`Epoch::metrics`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_nan")]
     pub last_metrics: BTreeMap<String, f64>,
+    /// Losses and metrics of steps and evaluations; those of epochs are in [`Progress::epochs`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<MetricPoint>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]

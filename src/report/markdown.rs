@@ -51,7 +51,7 @@ fn comparison(findings: &Findings<'_>) -> String {
     if findings.unlike.is_empty() {
         text.push_str("The runs are alike in every condition that was recorded.\n\n");
     } else {
-        let names: Vec<String> = findings.unlike.iter().map(|unlike| words(unlike.what)).collect();
+        let names: Vec<String> = findings.unlike.iter().map(|unlike| words(&unlike.what)).collect();
         let _ = writeln!(
             text,
             "**These runs are unlike in {}**: a difference may come from there.\n",
@@ -102,7 +102,7 @@ fn unlike(findings: &Findings<'_>) -> String {
     let rows = findings.unlike.iter().flat_map(|unlike| {
         unlike.values.iter().map(|(value, runs)| {
             let runs: Vec<String> = runs.iter().map(|run| (run + 1).to_string()).collect();
-            vec![words(unlike.what), value.clone(), runs.join(", ")]
+            vec![words(&unlike.what), value.clone(), runs.join(", ")]
         })
     });
     let rows: Vec<Vec<String>> = rows.collect();

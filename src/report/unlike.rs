@@ -9,7 +9,7 @@ use crate::insight::{Difference, unlike as differences};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unlike {
     /// Which, as a key: `gpu_models`.
-    pub(super) what: &'static str,
+    pub(super) what: String,
     /// Each value with the runs that have it, by their places in the report; that of the first run first.
     pub(super) values: Vec<(String, Vec<usize>)>,
 }
@@ -19,14 +19,14 @@ pub(super) fn unlike(runs: &[Run]) -> Vec<Unlike> {
     let Some((first, others)) = runs.split_first() else { return Vec::new() };
     let found: Vec<Vec<Difference>> =
         others.iter().map(|other| differences(&first.insight.setting, &other.insight.setting)).collect();
-    let mut named: BTreeMap<&'static str, String> = BTreeMap::new();
+    let mut named: BTreeMap<&str, String> = BTreeMap::new();
     let mut order = Vec::new();
     for difference in found.iter().flatten() {
-        if named.insert(difference.what, difference.first.clone()).is_none() {
-            order.push(difference.what);
+        if named.insert(&difference.what, difference.first.clone()).is_none() {
+            order.push(difference.what.as_str());
         }
     }
-    let each = |what: &'static str| {
+    let each = |what: &str| {
         let of_first = named[what].clone();
         let mut values = vec![(of_first.clone(), vec![0])];
         for (place, differences) in (1..).zip(&found) {
@@ -37,14 +37,21 @@ pub(super) fn unlike(runs: &[Run]) -> Vec<Unlike> {
                 None => values.push((value.clone(), vec![place])),
             }
         }
-        Unlike { what, values }
+        Unlike { what: what.to_owned(), values }
     };
     order.into_iter().map(each).collect()
 }
 
 /// A condition in words.
 pub(super) fn words(what: &str) -> String {
+    if let Some(name) = what.strip_prefix("arguments.") {
+        return match name.strip_prefix('#') {
+            Some(place) => format!("argument {place}"),
+            None => format!("argument `{name}`"),
+        };
+    }
     let known = match what {
+        "git" => "git commit",
         "cpu_models" => "CPU model",
         "cpus_effective" => "CPUs usable on a node",
         "omp_num_threads" => "OMP_NUM_THREADS",
@@ -80,7 +87,7 @@ mod tests {
         let found = unlike(&runs);
         let texts = |unlike: &Unlike| {
             let values = unlike.values.iter().map(|(value, runs)| format!("{value}: {runs:?}"));
-            format!("{}: {}", words(unlike.what), values.collect::<Vec<_>>().join(", "))
+            format!("{}: {}", words(&unlike.what), values.collect::<Vec<_>>().join(", "))
         };
         let texts: Vec<String> = found.iter().map(texts).collect();
         assert_eq!(texts, ["batch size: 64: [0, 2], 96: [1]", "OMP_NUM_THREADS: 8: [0, 1], unknown: [2]"]);

@@ -23,6 +23,15 @@ fn fit(record: &NodeRecord, limit: usize) -> Option<(NodeRecord, Vec<u8>)> {
     if whole.len() <= limit {
         return Some((record, whole));
     }
+    // Curves are the first to go: what they end in is in the metrics of the epochs and in the last ones.
+    if !record.progress.points.is_empty() {
+        record.progress.points.clear();
+        record.missing.push(left_out("points", "the curves of losses and metrics".to_owned()));
+    }
+    let without_curves = to_json(&record);
+    if without_curves.len() <= limit {
+        return Some((record, without_curves));
+    }
     let mut kept = (record.progress.epochs.len(), record.gaps.len(), record.events.len());
     loop {
         match &mut kept {
@@ -73,7 +82,8 @@ fn drop_non_finite(record: &mut NodeRecord) {
     let mut dropped = BTreeSet::new();
     let progress = &mut record.progress;
     let maps = progress.epochs.iter_mut().map(|epoch| &mut epoch.metrics);
-    for metrics in maps.chain([&mut progress.last_metrics]) {
+    let points = progress.points.iter_mut().map(|point| &mut point.metrics);
+    for metrics in maps.chain(points).chain([&mut progress.last_metrics]) {
         retain_finite(metrics, &mut dropped);
     }
     if progress.throughput.as_ref().is_some_and(|rate| !rate.value.is_finite()) {

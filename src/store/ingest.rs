@@ -199,6 +199,7 @@ impl Writer<'_> {
         let Some(node) = self.node_row(attempt, target, record)? else { return Ok(None) };
         self.replace_usage(node, record)?;
         self.replace_epochs(node, &record.progress)?;
+        self.replace_points(node, &record.progress.points)?;
         self.replace_holes(node, record)?;
         self.replace_events(node, &record.events)?;
         self.replace_gpus(node, &record.gpus)?;
@@ -251,6 +252,7 @@ impl Writer<'_> {
             "missing",
             "gap",
             "timing",
+            "metric",
             "node",
             "element",
             "target",

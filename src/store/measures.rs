@@ -9,8 +9,8 @@ use super::open::{Store, StoreError};
 use super::runs::unsigned;
 use crate::job::RunId;
 use crate::record::{
-    Conditions, Epoch, Event, EventKind, GpuFacts, GpuSums, GpuUsage, MeasureKey, Progress, StepMark,
-    StepTimes, Throughput, Usage,
+    Conditions, Epoch, Event, EventKind, GpuFacts, GpuSums, GpuUsage, MeasureKey, MetricPoint, PointKind,
+    Progress, StepMark, StepTimes, Throughput, Usage,
 };
 
 /// The epochs of one node, in the order in which they ended.
@@ -144,6 +144,31 @@ impl Store {
                 mem_oom_kills: unsigned(row, 12)?,
             };
             Ok(NodeUsage { key: key(run_id, row)?, usage })
+        })
+    }
+
+    /// Losses and metrics of a run's steps and evaluations, by node, in the order of their points.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn points(&self, run_id: &RunId) -> Result<Vec<(MeasureKey, MetricPoint)>, StoreError> {
+        let sql = format!(
+            "SELECT {KEY}, kind, place, epoch, metric.step, at_ms, json_group_object(metric.name, value)
+             FROM metric JOIN node ON metric.node = node.id {OF_RUN} AND kind <> 'epoch'
+             GROUP BY metric.node, kind, place ORDER BY {KEY}, kind DESC, place"
+        );
+        self.rows(&sql, [run_id.as_str()], |row| {
+            let kind =
+                if row.get::<_, String>(4)? == "step" { PointKind::Step } else { PointKind::Evaluation };
+            let point = MetricPoint {
+                kind,
+                place: unsigned(row, 5)?.unwrap_or(0),
+                epoch: unsigned(row, 6)?,
+                step: unsigned(row, 7)?,
+                at_ms: unsigned(row, 8)?,
+                metrics: metrics(row, 9)?,
+            };
+            Ok((key(run_id, row)?, point))
         })
     }
 
@@ -293,6 +318,7 @@ fn progress(row: &Row<'_>) -> rusqlite::Result<Progress> {
         run_seconds: row.get(20)?,
         restarts: row.get(21)?,
         last_metrics: metrics(row, 22)?,
+        points: Vec::new(),
         evaluation_seconds: row.get(24)?,
         checkpoint_seconds: row.get(25)?,
     })

@@ -6,7 +6,7 @@ use super::ingest::Writer;
 use super::measures::event;
 use super::open::StoreError;
 use super::{integer, optional};
-use crate::record::{Epoch, Event, Gap, GpuUsage, NodeRecord, Progress};
+use crate::record::{Epoch, Event, Gap, GpuUsage, MetricPoint, NodeRecord, PointKind, Progress};
 
 impl Writer<'_> {
     /// What is as it was is not written: it would count as a change.
@@ -50,7 +50,56 @@ impl Writer<'_> {
             "DELETE FROM timing WHERE node = ?1 AND (place >= ?2 OR place BETWEEN 1 AND ?3)",
             params![node, integer(if kept == 0 { 0 } else { kept + dropped }), integer(dropped)],
         )?;
+        self.execute(
+            "DELETE FROM metric WHERE node = ?1 AND kind = 'epoch' AND (place >= ?2 OR place BETWEEN 1 AND ?3)",
+            params![node, integer(if kept == 0 { 0 } else { kept + dropped }), integer(dropped)],
+        )?;
         (0..).zip(&progress.epochs).try_for_each(|(index, epoch)| self.put_epoch(node, place(index), epoch))
+    }
+
+    /// Points that are as they were stay, and keep their numbers. Those that were thinned out go.
+    pub(super) fn replace_points(&self, node: i64, points: &[MetricPoint]) -> Result<(), StoreError> {
+        for kind in [PointKind::Step, PointKind::Evaluation] {
+            let places: Vec<u64> =
+                points.iter().filter(|point| point.kind == kind).map(|point| point.place).collect();
+            // They are thinned evenly.
+            let stride = places.get(1).map_or(1, |second| (second - places[0].min(*second)).max(1));
+            self.execute(
+                "DELETE FROM metric WHERE node = ?1 AND kind = ?2 AND (place > ?3 OR place % ?4 <> 0)",
+                params![
+                    node,
+                    kind.as_str(),
+                    places.last().map_or(-1, |last| integer(*last)),
+                    integer(stride)
+                ],
+            )?;
+        }
+        points.iter().try_for_each(|point| self.put_point(node, point))
+    }
+
+    pub(super) fn put_point(&self, node: i64, point: &MetricPoint) -> Result<(), StoreError> {
+        let MetricPoint { kind, place, epoch, step, at_ms, metrics } = point;
+        for (name, value) in metrics {
+            self.execute(
+                "INSERT INTO metric (change_seq, node, kind, place, name, epoch, step, at_ms, value)
+                 SELECT last + 1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM change WHERE true
+                 ON CONFLICT (node, kind, place, name) DO UPDATE SET change_seq = excluded.change_seq, epoch = ?5,
+                     step = ?6, at_ms = ?7, value = ?8
+                 WHERE (epoch, step, at_ms, value)
+                     IS NOT (excluded.epoch, excluded.step, excluded.at_ms, excluded.value)",
+                params![
+                    node,
+                    kind.as_str(),
+                    integer(*place),
+                    name,
+                    optional(*epoch),
+                    optional(*step),
+                    optional(*at_ms),
+                    value.is_finite().then_some(*value),
+                ],
+            )?;
+        }
+        Ok(())
     }
 
     pub(super) fn put_epoch(&self, node: i64, place: u64, epoch: &Epoch) -> Result<(), StoreError> {
@@ -82,7 +131,17 @@ impl Writer<'_> {
                 metrics,
             ],
         )?;
-        Ok(())
+        self.put_point(
+            node,
+            &MetricPoint {
+                kind: PointKind::Epoch,
+                place,
+                epoch: Some(epoch.epoch),
+                step: None,
+                at_ms: epoch.ended_at_ms,
+                metrics: epoch.metrics.clone(),
+            },
+        )
     }
 
     pub(super) fn replace_holes(&self, node: i64, record: &NodeRecord) -> Result<(), StoreError> {

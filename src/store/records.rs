@@ -39,6 +39,11 @@ impl Store {
                 records[*place].progress.epochs = told.epochs;
             }
         }
+        for (key, point) in self.points(run_id)? {
+            if let Some(place) = place.get(&key) {
+                records[*place].progress.points.push(point);
+            }
+        }
         for told in self.usage(run_id)? {
             if let Some(place) = place.get(&told.key) {
                 records[*place].usage = told.usage;

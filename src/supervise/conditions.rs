@@ -2,17 +2,25 @@
 //! systems on a thread that may hang.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use super::handover::Handover;
-use crate::monitor::{affinity, cpus_effective, node_busy_us, storage_class};
-use crate::record::{Conditions, NodeRecord, StorageClass};
+use crate::job::{RunId, SchedulerKind};
+use crate::monitor::{affinity, cpus_effective, node_busy_us, software_of, storage_class};
+use crate::record::{Conditions, NodeRecord, Software, StorageClass};
+
+/// So often is looked for frameworks: large ones are not loaded by the first record.
+const SOFTWARE_LOOKS: u32 = 6;
 
 /// What is found out, and what it is reckoned from.
 pub(super) struct Seen {
     pid: u32,
     conditions: Conditions,
     storage: Receiver<StorageClass>,
+    run_id: Option<RunId>,
+    /// What a look at the software found, while one is under way, and how many are left.
+    software: Option<Receiver<Vec<Software>>>,
+    looks_left: u32,
     /// When and from which counts on the rest of the node is reckoned.
     begin: Option<Begin>,
     /// Of a watcher that was killed: CPUs that others kept busy, and for how many seconds.
@@ -31,6 +39,7 @@ impl Seen {
     pub(super) fn of(handover: &Handover, now_ms: u64, former: Option<&NodeRecord>) -> Self {
         let mut conditions = former.map(|former| former.conditions.clone()).unwrap_or_default();
         conditions.storage.clear();
+        place_of_job(&mut conditions, handover);
         if former.is_none() {
             // The command may be over already; the watcher was started under the same conditions.
             look_at_cpus(&mut conditions, std::process::id());
@@ -48,6 +57,9 @@ impl Seen {
             former: conditions.others_cpus_busy.zip(watched),
             conditions,
             storage: look_at_storage(handover),
+            run_id: handover.context.run_id.clone(),
+            software: None,
+            looks_left: SOFTWARE_LOOKS,
             begin,
         }
     }
@@ -62,8 +74,28 @@ impl Seen {
         // What pins itself does so after its start; what has ended keeps what was last seen.
         look_at_cpus(&mut self.conditions, self.pid);
         self.conditions.storage.extend(self.storage.try_iter());
+        self.look_at_software(record.ended_at_ms.is_some());
         self.conditions.others_cpus_busy = self.others(record).or(self.conditions.others_cpus_busy);
         self.conditions.clone()
+    }
+
+    /// Takes what the last look found and, while the command runs, looks again; on a thread, for a file system may hang.
+    fn look_at_software(&mut self, is_over: bool) {
+        if let Some(receiver) = &self.software {
+            match receiver.try_recv() {
+                Ok(found) => add(&mut self.conditions.software, found),
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {}
+            }
+            self.software = None;
+        }
+        let Some(run_id) = self.run_id.clone().filter(|_| self.looks_left > 0 && !is_over) else { return };
+        self.looks_left -= 1;
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            let _ = sender.send(software_of(&run_id));
+        });
+        self.software = Some(receiver);
     }
 
     /// CPUs that all others of the node kept busy on average.
@@ -80,6 +112,26 @@ impl Seen {
         let (before, watched) = self.former.unwrap_or((0.0, 0.0));
         Some((others * wall + before * watched) / (wall + watched))
     }
+}
+
+/// Later looks see what was loaded since; what was seen stays.
+fn add(known: &mut Vec<Software>, found: Vec<Software>) {
+    known.retain(|known| found.iter().all(|found| found.name != known.name));
+    known.extend(found);
+    known.sort_by(|a, b| a.name.cmp(&b.name));
+}
+
+/// Where the scheduler put the job, by its variables; those of another scheduler around a local job are not the job's.
+fn place_of_job(conditions: &mut Conditions, handover: &Handover) {
+    let (queue, account, qos) = match handover.context.plan.as_ref().map(|plan| plan.scheduler) {
+        Some(SchedulerKind::Slurm) => ("SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT", "SLURM_JOB_QOS"),
+        Some(SchedulerKind::Torque | SchedulerKind::OpenPbs) => ("PBS_QUEUE", "PBS_ACCOUNT", ""),
+        _ => return,
+    };
+    let value = |name: &str| std::env::var(name).ok().filter(|value| !name.is_empty() && !value.is_empty());
+    conditions.queue = value(queue);
+    conditions.account = value(account);
+    conditions.qos = value(qos);
 }
 
 /// Leaves what is known where the process is gone.

@@ -101,6 +101,23 @@ pub(super) enum Event<'a> {
 }
 
 impl Event<'_> {
+    /// The figures that it carries.
+    pub(super) fn facts(&self) -> Option<&Facts<'_>> {
+        match self {
+            Self::Announce { .. } | Self::EpochStart { .. } => None,
+            Self::Step { facts, .. }
+            | Self::Iteration { facts, .. }
+            | Self::RunStep { facts, .. }
+            | Self::Within { facts, .. }
+            | Self::Mention { facts, .. }
+            | Self::EpochEnd { facts, .. }
+            | Self::EpochOver { facts, .. }
+            | Self::Validation { facts }
+            | Self::Figures { facts }
+            | Self::RunEnd { facts, .. } => Some(facts),
+        }
+    }
+
     /// True where the line can hardly come from a program of another kind.
     pub(super) fn is_distinctive(&self) -> bool {
         matches!(

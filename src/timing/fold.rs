@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput, TimeSource};
 
+use super::curve::{Curves, Moment};
 use super::event::{Event, Facts, is_time};
 use super::names;
 use super::step_times::Histogram;
@@ -69,6 +70,9 @@ pub(super) struct Fold {
     stated: Histogram,
     clocked: Histogram,
     stepped: Option<Stepped>,
+    curves: Curves,
+    /// Whether the figures of the line at hand count.
+    counts: bool,
 }
 
 impl Fold {
@@ -86,12 +90,37 @@ impl Fold {
         };
         let stated = self.stated.summary(TimeSource::Stated);
         progress.step_times = stated.or_else(|| self.clocked.summary(TimeSource::Clock));
+        progress.points = self.curves.points();
         progress
     }
 
     /// Takes what a line says; `at_ms` is when the line was seen.
     pub(super) fn apply(&mut self, event: Event<'_>, at_ms: Option<u64>) {
-        match event {
+        self.counts = false;
+        self.take(&event, at_ms);
+        // What is said of an epoch is the epoch's.
+        if !matches!(event, Event::EpochEnd { .. } | Event::EpochOver { .. } | Event::Mention { .. }) {
+            self.add_to_curves(&event, at_ms);
+        }
+    }
+
+    /// Losses and metrics of a step or an evaluation; those of an epoch are the epoch's.
+    fn add_to_curves(&mut self, event: &Event<'_>, at_ms: Option<u64>) {
+        let Some(facts) = event.facts().filter(|facts| self.counts && !facts.metrics.is_empty()) else {
+            return;
+        };
+        let last = self.progress.last_step;
+        let running = self.open.as_ref().map(|open| open.epoch).or(self.ended.map(|ended| ended.epoch));
+        let moment =
+            Moment { epoch: running.filter(|_| self.numbered), step: last.and_then(|last| last.step), at_ms };
+        let is_evaluation = matches!(event, Event::Validation { .. });
+        let names: Vec<_> =
+            facts.metrics.iter().map(|(name, value)| (names::canonical(name), *value)).collect();
+        self.curves.add(moment, is_evaluation, names.iter().map(|(name, value)| (name.as_ref(), *value)));
+    }
+
+    fn take(&mut self, event: &Event<'_>, at_ms: Option<u64>) {
+        match *event {
             Event::Announce { epochs, steps } => {
                 self.announce(epochs);
                 self.progress.steps_per_epoch = steps.or(self.progress.steps_per_epoch);
@@ -100,44 +129,44 @@ impl Fold {
                 self.announce(epochs);
                 self.start(epoch, at_ms);
             }
-            Event::Step { epoch, epochs, step, of, facts } => {
+            Event::Step { epoch, epochs, step, of, ref facts } => {
                 self.announce(epochs);
-                self.step(epoch, step, of, &facts, at_ms);
+                self.step(epoch, step, of, facts, at_ms);
             }
-            Event::Iteration { step, of, facts } => self.iteration(step, of, &facts, at_ms),
-            Event::RunStep { epoch, epochs, step, of, facts } => {
+            Event::Iteration { step, of, ref facts } => self.iteration(step, of, facts, at_ms),
+            Event::RunStep { epoch, epochs, step, of, ref facts } => {
                 self.announce(epochs);
-                self.run_step(epoch, step, of, &facts, at_ms);
+                self.run_step(epoch, step, of, facts, at_ms);
             }
-            Event::Within { epoch, epochs, facts } => {
+            Event::Within { epoch, epochs, ref facts } => {
                 self.announce(epochs);
                 match self.reach(epoch, true, at_ms) {
                     Standing::Stale => {}
-                    Standing::Ended => self.amend(&facts),
-                    Standing::Open => self.note(&facts, true, at_ms),
+                    Standing::Ended => self.amend(facts),
+                    Standing::Open => self.note(facts, true, at_ms),
                 }
             }
-            Event::Mention { epoch, epochs, facts } => {
+            Event::Mention { epoch, epochs, ref facts } => {
                 self.announce(epochs);
-                self.mention(epoch, &facts, at_ms);
+                self.mention(epoch, facts, at_ms);
             }
-            Event::EpochEnd { epoch, epochs, seconds, step, facts } => {
+            Event::EpochEnd { epoch, epochs, seconds, step, ref facts } => {
                 self.announce(epochs);
                 if let Some((step, of)) = step {
                     self.mark_step(Some(epoch), Some(step), Some(of));
                 }
-                self.end(epoch, seconds, &facts, at_ms);
+                self.end(epoch, seconds, facts, at_ms);
             }
-            Event::EpochOver { seconds, step, facts } => self.over(seconds, step, &facts, at_ms),
-            Event::Validation { facts } => {
+            Event::EpochOver { seconds, step, ref facts } => self.over(seconds, step, facts, at_ms),
+            Event::Validation { ref facts } => {
                 self.close(None, at_ms);
-                self.amend(&facts);
+                self.amend(facts);
             }
-            Event::Figures { facts } => self.figures(&facts),
-            Event::RunEnd { seconds, facts } => {
+            Event::Figures { ref facts } => self.figures(facts),
+            Event::RunEnd { seconds, ref facts } => {
                 let seconds = seconds.filter(|seconds| is_time(*seconds));
                 self.progress.run_seconds = seconds.or(self.progress.run_seconds);
-                self.figures(&facts);
+                self.figures(facts);
             }
         }
     }
@@ -355,6 +384,7 @@ impl Fold {
                 Some(Throughput { value: rate.value, unit: rate.unit.to_owned(), scope: rate.scope });
         }
         merge(&mut self.progress.last_metrics, &facts.metrics);
+        self.counts = true;
     }
 
     fn mark_step(&mut self, epoch: Option<u64>, step: Option<u64>, of: Option<u64>) {

@@ -18,6 +18,7 @@ mod chainer;
 mod cntk;
 mod composer;
 mod counter;
+mod curve;
 mod deepspeed;
 mod detectron2;
 mod dict;

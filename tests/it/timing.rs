@@ -28,7 +28,7 @@ fn follow<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Progress {
     }
     follower.finish(None);
     // Of lines that differ by a counter alone, one in a portion is read; which portions there are decides what is sampled.
-    Progress { step_times: None, ..follower.progress() }
+    Progress { step_times: None, points: Vec::new(), ..follower.progress() }
 }
 
 /// The folders of excerpts, each with one or more `index*.json`: those that came with their truth, and our own.

@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum, ValueHint};
 use crate::record::Table;
 
 /// The words of `--what`.
-const TABLES: [&str; 8] =
-    ["runs", "usage", "timings", "gpus", "events", "samples", "gpu-samples", "process-samples"];
+const TABLES: [&str; 9] =
+    ["runs", "usage", "timings", "gpus", "metrics", "events", "samples", "gpu-samples", "process-samples"];
 
 pub(crate) const EXPORT: &str = "Write runs, timings, usage and samples for other programs
 

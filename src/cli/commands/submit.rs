@@ -1,12 +1,14 @@
 //! `dlrun submit`: plan, environment, script, hand-over; with `--wait` the whole way to the end.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde_json::json;
 
 use super::wait::{self, Watched};
 use crate::cli::args::{Submit, WaitHow};
 use crate::cli::error::{Error, Kind};
+use crate::cli::git::revision;
 use crate::cli::images::auto_build;
 use crate::cli::load::{Against, Job};
 use crate::cli::outcome::{code_of_state, own_code};
@@ -20,7 +22,7 @@ use crate::diagnostic::chain;
 use crate::job::{JobState, RunId, SchedulerKind};
 use crate::plan::Plan;
 use crate::pyenv;
-use crate::record::{RunRecord, Status};
+use crate::record::{Identity, RunRecord, Status};
 use crate::rundir::{RunDir, StateDir};
 use crate::scheduler::{Submission, Submitted, script};
 use crate::store::{Store, StoreError};
@@ -109,7 +111,10 @@ fn hand_over(
 ) -> Result<(RunRecord, RunDir), Error> {
     let plan = &job.plan;
     let scheduler = session.scheduler(plan.scheduler)?;
-    let record = plan.new_run(run_id, now_ms(), user_name(), session.host.clone());
+    let mut record = plan.new_run(run_id, now_ms(), user_name(), session.host.clone());
+    if let Some(identity) = &mut record.identity {
+        identity.git = revision(code_dir(identity, &record.workdir));
+    }
     let run = state.create_run(&record, script, &plan.to_json())?;
     let script = run.path().join("job.sh");
     let on_part = |part: &Submitted| {
@@ -147,6 +152,12 @@ fn hand_over(
         session.output.warning(&format!("queued as {ids}, but that could not be written down: {why}"));
     }
     Ok((record, run))
+}
+
+/// Where the run's code lies: around its script, else in its working directory.
+fn code_dir<'a>(identity: &'a Identity, workdir: &'a str) -> &'a Path {
+    let script = identity.script.as_deref().map(Path::new).filter(|script| script.is_absolute());
+    script.and_then(Path::parent).unwrap_or(Path::new(workdir))
 }
 
 /// The record of a run with what its scheduler made of it.

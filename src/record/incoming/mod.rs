@@ -8,9 +8,14 @@ mod values;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Epoch, Event, GpuUsage, MeasureKey, NodeFigures, NodeRecord, RunRecord, Sample, Status, Table};
+use super::{
+    Epoch, Event, GpuUsage, MeasureKey, MetricPoint, NodeFigures, NodeRecord, RunRecord, Sample, Status,
+    Table,
+};
 use crate::job::JobId;
-use rows::{EpochRow, EventRow, GpuRow, GpuSampleRow, ProcessSampleRow, RunRow, SampleRow, UsageRow};
+use rows::{
+    EpochRow, EventRow, GpuRow, GpuSampleRow, MetricRow, ProcessSampleRow, RunRow, SampleRow, UsageRow,
+};
 
 /// The longest line, in bytes. The longest that dlrun writes are those of epochs with hundreds of metrics.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
@@ -44,6 +49,8 @@ pub enum Row {
     Timing(MeasureKey, u64, Epoch),
     /// Of [`Table::Gpus`].
     Gpu(MeasureKey, Box<GpuUsage>),
+    /// Of [`Table::Metrics`]: one value of a point.
+    Metric(MeasureKey, Box<MetricPoint>),
     /// Of [`Table::Events`]: which event of the measurement, and the event.
     Event(MeasureKey, u64, Event),
     /// Of one of the three tables of samples: the segment, and a reading of which only this row's part is filled.
@@ -132,6 +139,7 @@ impl Incoming {
             Table::Usage => parse::<UsageRow>(text, Some(table)).map(Self::from),
             Table::Timings => parse::<EpochRow>(text, Some(table)).map(Self::from),
             Table::Gpus => parse::<GpuRow>(text, Some(table)).map(Self::from),
+            Table::Metrics => parse::<MetricRow>(text, Some(table)).map(Self::from),
             Table::Events => parse::<EventRow>(text, Some(table)).map(Self::from),
             Table::Samples => parse::<SampleRow>(text, Some(table)).map(Self::from),
             Table::GpuSamples => parse::<GpuSampleRow>(text, Some(table)).map(Self::from),
@@ -147,6 +155,7 @@ impl Incoming {
             Row::Usage(_) => Table::Usage,
             Row::Timing(..) => Table::Timings,
             Row::Gpu(..) => Table::Gpus,
+            Row::Metric(..) => Table::Metrics,
             Row::Event(..) => Table::Events,
             Row::Sample(_, _, sample) if !sample.gpus.is_empty() => Table::GpuSamples,
             Row::Sample(_, _, sample) if !sample.commands.is_empty() => Table::ProcessSamples,

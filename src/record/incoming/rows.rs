@@ -15,8 +15,8 @@ use crate::record::timing::null_as_nan;
 use crate::record::{
     ArrayPart, Cause, CauseKind, Conditions, ContainerRecord, ElementCounts, Epoch, EpochNumbering, Event,
     EventKind, ExitStatus, Forecast, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, Identity, MeasureKey,
-    Missing, NodeFigures, NodeRecord, NodeState, ProcessReading, Progress, RunImage, RunRecord, Sample,
-    Scope, Status, StepMark, StepTimes, Throughput, TimeSource, Usage, WatcherCost,
+    MetricPoint, Missing, NodeFigures, NodeRecord, NodeState, PointKind, ProcessReading, Progress, RunImage,
+    RunRecord, Sample, Scope, Status, StepMark, StepTimes, Throughput, TimeSource, Usage, WatcherCost,
 };
 
 fn exit_of(code: Option<i32>, signal: Option<i32>) -> Option<ExitStatus> {
@@ -346,6 +346,7 @@ impl UsageRow {
             run_seconds: self.run_seconds,
             restarts: self.restarts,
             last_metrics: self.last_metrics.clone(),
+            points: Vec::new(),
             evaluation_seconds: self.evaluation_outside_seconds,
             checkpoint_seconds: self.checkpoint_outside_seconds,
         }
@@ -496,6 +497,32 @@ impl From<GpuRow> for Incoming {
             ..GpuUsage::of(gpu)
         };
         Self { version, row: Row::Gpu(key, Box::new(usage)) }
+    }
+}
+
+measured!(MetricRow {
+    point: PointKind,
+    place: u64,
+    #[serde(deserialize_with = "key")]
+    metric: String,
+    epoch: Option<u64>,
+    train_step: Option<u64>,
+    at_ms: Option<u64>,
+    value: Option<f64>,
+});
+
+impl From<MetricRow> for Incoming {
+    fn from(row: MetricRow) -> Self {
+        let (version, key) = (row.version(), row.key());
+        let point = MetricPoint {
+            kind: row.point,
+            place: row.place,
+            epoch: row.epoch,
+            step: row.train_step,
+            at_ms: row.at_ms,
+            metrics: BTreeMap::from([(row.metric, row.value.unwrap_or(f64::NAN))]),
+        };
+        Self { version, row: Row::Metric(key, Box::new(point)) }
     }
 }
 

@@ -34,6 +34,9 @@ fn full(table: Table) -> Map<String, Value> {
                 let figure = json!({ "mean": 3.0, "median": 2.9, "low": 2.0, "high": 4.0 });
                 json!({ "model": "m", "basis": "alike", "runs": 3, "epoch_seconds": figure, "explored": false })
             }
+            ("command", _) => json!(["python", "train.py"]),
+            ("software", _) => json!([{ "name": "torch", "version": "2.5.1" }]),
+            ("point", _) => json!("step"),
             ("container", _) => json!({ "source": "/i.sif" }),
             ("metrics" | "last_metrics", _) => json!({ "loss": 0.5, "acc": null }),
             ("gaps", _) => json!([{ "from_ms": 1, "to_ms": 2, "why": "stopped" }]),
@@ -61,8 +64,23 @@ fn read(row: &Map<String, Value>) -> Result<Incoming, LineFault> {
 /// Columns that follow from others, or that stand in rows for people alone.
 fn is_derived(table: Table, name: &str) -> bool {
     match table {
-        Table::Runs => false,
-        Table::Usage => ["name", "user", "affinity", "cpus_effective", "others_cpus_busy"].contains(&name),
+        Table::Runs => {
+            // All of these are in `identity`, or in the conditions of a measurement.
+            let asked = [
+                "account",
+                "qos",
+                "gpus_asked",
+                "cpus_per_task",
+                "memory_asked_bytes",
+                "walltime_asked_seconds",
+            ];
+            let other = ["command", "script", "git_commit", "git_branch", "git_dirty", "software"];
+            asked.contains(&name) || other.contains(&name) || name.ends_with("_used")
+        }
+        Table::Usage => {
+            let conditions = ["affinity", "cpus_effective", "others_cpus_busy", "software"];
+            ["name", "user"].contains(&name) || conditions.contains(&name) || name.ends_with("_used")
+        }
         Table::Gpus => ["name", "user", "updated_at_ms"].contains(&name),
         Table::Timings => ["name", "user", "seconds", "source"].contains(&name),
         _ => ["name", "user"].contains(&name),

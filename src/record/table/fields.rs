@@ -111,6 +111,21 @@ const RUNS: &[Field] = &[
     json("identity", "What it is a run of, as in `run.json`."),
     json("forecast", "What the performance model said of the run, as in `run.json`."),
     text("dlrun_version", "The dlrun that submitted it.").always(),
+    json("command", "The command and its arguments, a list of texts; `***` in the place of secrets."),
+    text("script", "The script that it runs, or `-m MODULE`."),
+    text("git_commit", "The commit that was checked out where the script lies, when it was submitted."),
+    text("git_branch", "The branch."),
+    flag("git_dirty", "Whether files that git knows were changed since that commit."),
+    text("account", "The account that was asked for."),
+    text("qos", "The quality of service that was asked for."),
+    whole("gpus_asked", "GPUs that were asked for, on all nodes."),
+    whole("cpus_per_task", "CPUs that were asked for, for each task."),
+    whole("memory_asked_bytes", "Memory limit of a node; null: the site's default."),
+    whole("walltime_asked_seconds", "Time limit; null: the queue's default."),
+    text("queue_used", "The queue that it ran in, by the scheduler's variables in the job."),
+    text("account_used", "The account that it was charged to, likewise."),
+    text("qos_used", "Its quality of service, likewise."),
+    json("software", "Python and frameworks in use: objects with `name` and `version`."),
 ];
 
 const TIMINGS: &[Field] = &[
@@ -206,6 +221,10 @@ const USAGE: &[Field] = &[
     real("memory_gb_per_second", "Memory bandwidth of this kind of node, in 10^9 bytes per second."),
     real("disk_mb_per_second", "Sequential reading of this kind of node, in 10^6 bytes per second."),
     whole("benched_at_ms", "When this kind of node was measured."),
+    json("software", "Python and frameworks in use there: objects with `name` and `version`."),
+    text("queue_used", "The queue that the job ran in, by the scheduler's variables in the job."),
+    text("account_used", "The account that it was charged to, likewise."),
+    text("qos_used", "Its quality of service, likewise."),
 ];
 
 const GPUS: &[Field] = &[
@@ -230,6 +249,16 @@ const GPUS: &[Field] = &[
     real("idle_seconds", "Time in which no process of the run was on it.").always(),
     whole("xid_errors", "XID errors.").always(),
     whole("updated_at_ms", "When the record of the measurement was written.").always(),
+];
+
+const METRICS: &[Field] = &[
+    text("point", "What it is of: an `epoch`, a `step` of training or an `evaluation`.").key(),
+    whole("place", "Which of those of this measurement, from 0; long curves are thinned evenly.").key(),
+    text("metric", "Its name: `loss`, `val_loss`, ...").key(),
+    whole("epoch", "The epoch, as printed."),
+    whole("train_step", "The step of the training, as printed."),
+    whole("at_ms", "When the line was seen."),
+    real("value", "The value; null: no finite number."),
 ];
 
 const EVENTS: &[Field] = &[
@@ -265,6 +294,7 @@ pub(super) fn of(table: Table) -> Vec<Field> {
         Table::Timings => below(TIMINGS),
         Table::Usage => below(USAGE),
         Table::Gpus => below(GPUS),
+        Table::Metrics => below(METRICS),
         Table::Events => below(EVENTS),
         Table::Samples => reading(&[], &COLUMNS),
         Table::GpuSamples => reading(GPU_READING, &GPU_COLUMNS),

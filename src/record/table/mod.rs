@@ -122,6 +122,8 @@ pub enum Table {
     Usage,
     /// One row a GPU of a measurement.
     Gpus,
+    /// One row a loss or metric of an epoch, a step or an evaluation.
+    Metrics,
     /// One row an event of a measurement.
     Events,
     /// One row a reading.
@@ -137,11 +139,12 @@ impl Table {
     pub const FORMAT: u32 = 1;
 
     /// All of them, in the order in which a reader that rebuilds records wants them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Runs,
         Self::Usage,
         Self::Timings,
         Self::Gpus,
+        Self::Metrics,
         Self::Events,
         Self::Samples,
         Self::GpuSamples,
@@ -156,6 +159,7 @@ impl Table {
             Self::Timings => "timings",
             Self::Usage => "usage",
             Self::Gpus => "gpus",
+            Self::Metrics => "metrics",
             Self::Events => "events",
             Self::Samples => "samples",
             Self::GpuSamples => "gpu-samples",
@@ -171,6 +175,7 @@ impl Table {
             Self::Timings => "timing",
             Self::Usage => "usage",
             Self::Gpus => "gpu",
+            Self::Metrics => "metric",
             Self::Events => "event",
             Self::Samples => "sample",
             Self::GpuSamples => "gpu_sample",

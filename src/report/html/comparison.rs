@@ -38,7 +38,7 @@ fn warning(html: &mut Html, findings: &Findings<'_>) {
         html.markup("<p>The runs are alike in every condition that was recorded.</p>");
         return;
     }
-    let names: Vec<String> = findings.unlike.iter().map(|unlike| words(unlike.what)).collect();
+    let names: Vec<String> = findings.unlike.iter().map(|unlike| words(&unlike.what)).collect();
     let text = format!(
         "These runs are unlike in {}: a difference in time may come from there. The table below says which has what.",
         names.join(", ")
@@ -198,7 +198,7 @@ fn unlike(html: &mut Html, findings: &Findings<'_>) {
             let of: Vec<&str> = runs.iter().map(|run| names[*run].as_str()).collect();
             vec![value.clone(), of.join(", ")]
         };
-        (words(unlike.what), unlike.values.iter().map(row).collect())
+        (words(&unlike.what), unlike.values.iter().map(row).collect())
     };
     let groups: Vec<(String, Vec<Vec<String>>)> = findings.unlike.iter().map(group).collect();
     let columns = [text("Condition"), text("Value"), text("Runs")];

@@ -6,6 +6,20 @@ use crate::record::Table;
 const MEASUREMENT: [&str; 7] =
     ["run.run_id", "attempt.element", "attempt.attempt", "node.node", "node.step", "run.name", "run.user"];
 
+/// A condition of a run: of the first of its measurements that knows it.
+macro_rules! condition {
+    ($of:literal) => {
+        concat!(
+            "(SELECT its.conditions ",
+            $of,
+            " FROM attempt AS start CROSS JOIN node AS its ON its.attempt = start.id
+              WHERE start.run = run.id AND its.conditions ",
+            $of,
+            " IS NOT NULL LIMIT 1)"
+        )
+    };
+}
+
 const RUNS: &[&str] = &[
     "run.change_seq",
     "run_id",
@@ -54,6 +68,21 @@ const RUNS: &[&str] = &[
     "identity",
     "forecast",
     "dlrun_version",
+    "identity -> '$.command'",
+    "identity ->> '$.script'",
+    "identity ->> '$.git.commit'",
+    "identity ->> '$.git.branch'",
+    "identity ->> '$.git.dirty'",
+    "identity ->> '$.asked.account'",
+    "identity ->> '$.asked.qos'",
+    "identity ->> '$.asked.gpus'",
+    "identity ->> '$.asked.cpus_per_task'",
+    "identity ->> '$.asked.memory_bytes'",
+    "identity ->> '$.asked.walltime_seconds'",
+    condition!("->> '$.queue'"),
+    condition!("->> '$.account'"),
+    condition!("->> '$.qos'"),
+    condition!("-> '$.software'"),
 ];
 
 /// As [`crate::record::Epoch::time`].
@@ -151,6 +180,10 @@ const USAGE: &[&str] = &[
     "memory_gb_per_second",
     "disk_mb_per_second",
     "benched_at_ms",
+    "node.conditions -> '$.software'",
+    "node.conditions ->> '$.queue'",
+    "node.conditions ->> '$.account'",
+    "node.conditions ->> '$.qos'",
 ];
 
 const GPUS: &[&str] = &[
@@ -177,6 +210,16 @@ const GPUS: &[&str] = &[
     "updated_at_ms",
 ];
 
+const METRICS: &[&str] = &[
+    "metric.kind",
+    "metric.place",
+    "metric.name",
+    "metric.epoch",
+    "metric.step",
+    "metric.at_ms",
+    "metric.value",
+];
+
 const EVENTS: &[&str] = &["place", "at_ms", "kind", "detail"];
 
 /// Of a block; the readings in it become the rows.
@@ -191,6 +234,7 @@ pub(super) fn of(table: Table) -> Vec<&'static str> {
         Table::Timings => below("timing.change_seq", TIMINGS),
         Table::Usage => below("node.change_seq", USAGE),
         Table::Gpus => below("gpu.change_seq", GPUS),
+        Table::Metrics => below("metric.change_seq", METRICS),
         Table::Events => below("event.change_seq", EVENTS),
         Table::Samples | Table::GpuSamples | Table::ProcessSamples => below("block.change_seq", BLOCK),
     }

@@ -230,6 +230,10 @@ fn source(table: Table) -> Source {
         },
         Table::Timings => Source { of: "timing", joined: "", times: (ended, ended), settled: "true" },
         Table::Gpus => Source { of: "gpu", joined: "", times: started, settled: NODE_IS_OVER },
+        Table::Metrics => {
+            let at = "coalesce(metric.at_ms, node.started_at_ms)";
+            Source { of: "metric", joined: "", times: (at, at), settled: "true" }
+        }
         Table::Events => {
             Source { of: "event", joined: "", times: ("event.at_ms", "event.at_ms"), settled: "true" }
         }

@@ -17,7 +17,8 @@ use super::open::{Store, StoreError};
 use super::{integer, optional};
 use crate::job::RunId;
 use crate::record::{
-    Epoch, Event, GpuUsage, Incoming, IncomingRun, IncomingUsage, MeasureKey, Row, RowVersion, Sample,
+    Epoch, Event, GpuUsage, Incoming, IncomingRun, IncomingUsage, MeasureKey, MetricPoint, Row, RowVersion,
+    Sample,
 };
 use newer::{NodeVersion, RunVersion};
 use samples::Segment;
@@ -146,6 +147,9 @@ impl Importer<'_> {
             }
             Row::Gpu(key, usage) => {
                 self.below(key, line, |importer, node| importer.take_gpu(version, node, &usage))
+            }
+            Row::Metric(key, point) => {
+                self.below(key, line, |importer, node| importer.take_point(version, node, &point))
             }
             Row::Event(key, _, event) => {
                 self.below(key, line, |importer, node| importer.take_event(node, &event))
@@ -295,6 +299,36 @@ impl Importer<'_> {
             params![node, integer(place), writer.origin(version)?, integer(version.seq)],
         )?;
         Ok(if known.is_some() { Taken::Newer } else { Taken::New })
+    }
+
+    fn take_point(&self, version: &RowVersion, node: i64, point: &MetricPoint) -> Result<Taken, StoreError> {
+        let writer = self.writer;
+        let name = point.metrics.keys().next();
+        let of_key = params![node, point.kind.as_str(), integer(point.place), name];
+        let known = newer::row_version(
+            writer,
+            "SELECT coalesce(origin_seq, 0), coalesce(store, '') FROM metric LEFT JOIN origin ON origin.id = metric.origin
+             WHERE node = ?1 AND kind = ?2 AND place = ?3 AND name = ?4",
+            of_key,
+        )?;
+        if known.as_ref().is_some_and(|known| version <= known) {
+            return Ok(Taken::Known);
+        }
+        writer.put_point(node, point)?;
+        writer.execute(
+            "UPDATE metric SET origin = ?5, origin_seq = ?6 WHERE node = ?1 AND kind = ?2 AND place = ?3 AND name = ?4",
+            params![
+                node,
+                point.kind.as_str(),
+                integer(point.place),
+                name,
+                writer.origin(version)?,
+                integer(version.seq)
+            ],
+        )?;
+        // Those of an epoch came with it.
+        let is_newer = known.is_some_and(|known| !known.store.is_empty());
+        Ok(if is_newer { Taken::Newer } else { Taken::New })
     }
 
     fn take_gpu(&self, version: &RowVersion, node: i64, usage: &GpuUsage) -> Result<Taken, StoreError> {

@@ -6,6 +6,7 @@
 use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput, TimeSource};
 
 use super::line::{Line, Phase};
+use crate::timing::curve::{Curves, Moment};
 use crate::timing::fold::seconds_between;
 use crate::timing::step_times::Histogram;
 
@@ -49,6 +50,7 @@ pub(super) struct Account {
     /// When evaluation and checkpoint began, where they run.
     running: [Option<u64>; 2],
     step_times: Histogram,
+    curves: Curves,
     has_spoken: bool,
 }
 
@@ -75,7 +77,12 @@ impl Account {
             self.step(&line, at_ms);
         } else if line.ends_epoch() {
             self.end(&line, rank, at_ms);
+            return;
         }
+        let epoch = line.epoch.or(self.open.as_ref().map(|open| open.epoch));
+        let step = line.step.or(self.progress.last_step.and_then(|last| last.step));
+        let metrics = line.metrics.iter().map(|(name, value)| (name.as_str(), *value));
+        self.curves.add(Moment { epoch, step, at_ms }, line.phase == Some(Phase::Evaluation), metrics);
     }
 
     /// What any line may carry.
@@ -260,6 +267,7 @@ impl Account {
         }
         let mut own = self.progress.clone();
         own.step_times = self.step_times.summary(TimeSource::Event);
+        own.points = self.curves.points();
         if own.epochs_completed == 0 && heard.epochs_completed > 0 {
             return self.beside(own, heard);
         }
@@ -305,6 +313,9 @@ fn fill_up(progress: &mut Progress, heard: &Progress) {
     progress.step_times = progress.step_times.or(heard.step_times);
     progress.throughput = progress.throughput.take().or_else(|| heard.throughput.clone());
     progress.run_seconds = progress.run_seconds.or(heard.run_seconds);
+    if progress.points.is_empty() {
+        progress.points.clone_from(&heard.points);
+    }
 }
 
 /// How an epoch's end stands to those that ended before.

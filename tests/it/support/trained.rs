@@ -179,6 +179,7 @@ impl Trained {
                 StorageClass { of: "workdir".to_owned(), class: "nfs4".to_owned() },
                 StorageClass { of: "data".to_owned(), class: "lustre".to_owned() },
             ],
+            ..Conditions::default()
         };
         if node == 1 && self.is_timed {
             record.progress = self.progress();

@@ -1,0 +1,162 @@
+//! Which Python and which frameworks a run uses: by the files that its processes have mapped, so nothing is started or guessed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use crate::job::RunId;
+use crate::record::Software;
+
+/// Packages, by the beginning of the name of their `.dist-info`, and the directory whose files are mapped once they are imported.
+/// Packages without one are plain Python: that they are installed is all that can be seen.
+const PACKAGES: [(&str, Option<&str>); 20] = [
+    ("torch", Some("torch")),
+    ("tensorflow", Some("tensorflow")),
+    ("tensorflow_cpu", Some("tensorflow")),
+    ("jaxlib", Some("jaxlib")),
+    ("jax", None),
+    ("mxnet", Some("mxnet")),
+    ("paddlepaddle", Some("paddle")),
+    ("paddlepaddle_gpu", Some("paddle")),
+    ("horovod", Some("horovod")),
+    ("scikit_learn", Some("sklearn")),
+    ("xgboost", Some("xgboost")),
+    ("lightgbm", Some("lightgbm")),
+    ("numpy", Some("numpy")),
+    ("keras", None),
+    ("flax", None),
+    ("lightning", None),
+    ("pytorch_lightning", None),
+    ("transformers", None),
+    ("accelerate", None),
+    ("deepspeed", None),
+];
+/// A process of a large framework maps a few thousand files.
+const MAPS_LIMIT: usize = 8 << 20;
+
+/// Reads it from the run's processes of this user on this node. Reads directories that may lie on a network: call it where a wait
+/// does no harm.
+#[must_use]
+pub fn software_of(run_id: &RunId) -> Vec<Software> {
+    software_in(Path::new("/proc"), run_id)
+}
+
+fn software_in(proc: &Path, run_id: &RunId) -> Vec<Software> {
+    let mut found = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for process in fs::read_dir(proc).into_iter().flatten().flatten() {
+        let path = process.path();
+        if !is_python_of(&path, run_id) {
+            continue;
+        }
+        let Ok(maps) = fs::read(path.join("maps")) else { continue };
+        let maps = String::from_utf8_lossy(&maps[..maps.len().min(MAPS_LIMIT)]).into_owned();
+        for (base, dirs) in packages_mapped(&maps) {
+            // Ranks of one training map the same files.
+            if seen.insert((base.to_owned(), dirs.len())) {
+                look_at(&path.join("root"), base, &dirs, &mut found);
+            }
+        }
+    }
+    let known = found.into_iter().map(|(name, version)| Software { name, version });
+    known.collect()
+}
+
+/// A Python whose environment names the run. Files of other users' processes cannot be read.
+fn is_python_of(process: &Path, run_id: &RunId) -> bool {
+    let is_python = fs::read(process.join("comm")).is_ok_and(|comm| {
+        comm.starts_with(b"python") || comm.starts_with(b"pt_main") || comm.starts_with(b"ray::")
+    });
+    let names_run = |bytes: Vec<u8>| {
+        let id = run_id.as_str().as_bytes();
+        bytes.windows(id.len()).any(|window| window == id)
+    };
+    is_python && fs::read(process.join("environ")).is_ok_and(names_run)
+}
+
+/// The directories of packages of which files are mapped, with those packages.
+fn packages_mapped(maps: &str) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut bases: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for line in maps.lines() {
+        let Some(path) = line.find('/').map(|at| &line[at..]) else { continue };
+        for marker in ["/site-packages/", "/dist-packages/"] {
+            if let Some(at) = path.rfind(marker) {
+                let (base, rest) = path.split_at(at + marker.len());
+                let package = rest.split('/').next().unwrap_or(rest);
+                bases.entry(base).or_default().insert(package);
+            }
+        }
+    }
+    bases
+}
+
+/// Adds Python's version and those of the packages in a directory, as a process sees it from its `root`.
+fn look_at(root: &Path, base: &str, dirs: &BTreeSet<&str>, found: &mut BTreeMap<String, String>) {
+    if let Some(version) = python_version(base) {
+        found.insert("python".to_owned(), version.to_owned());
+    }
+    for entry in fs::read_dir(root.join(base.trim_start_matches('/'))).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some((name, version)) = name.to_str().and_then(distribution) else { continue };
+        let package = PACKAGES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known));
+        if package.is_some_and(|(_, dir)| dir.is_none_or(|dir| dirs.contains(dir))) {
+            found.insert(name.to_ascii_lowercase(), version.to_owned());
+        }
+    }
+}
+
+/// `3.11` of `/opt/env/lib/python3.11/site-packages/`.
+fn python_version(base: &str) -> Option<&str> {
+    let version = base.split("/python").skip(1).find_map(|rest| rest.split('/').next())?;
+    let is_version = version.contains('.') && version.chars().all(|c| c.is_ascii_digit() || c == '.');
+    is_version.then_some(version)
+}
+
+/// Name and version of `torch-2.5.1+cu121.dist-info`.
+fn distribution(file: &str) -> Option<(&str, &str)> {
+    let stem = file.strip_suffix(".dist-info").or_else(|| file.strip_suffix(".egg-info"))?;
+    let (name, version) = stem.split_once('-')?;
+    let version = version.split("-py").next().unwrap_or(version);
+    let is_version = version.starts_with(|c: char| c.is_ascii_digit()) && version.len() <= 64;
+    is_version.then_some((name, version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_mapped_is_named_with_its_version() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (proc, id) = (dir.path(), RunId::from_random([7; 10]));
+        let base = "/env/lib/python3.11/site-packages/";
+        let process = |pid: &str, comm: &str, environ: &str, maps: &str| {
+            let path = proc.join(pid);
+            let packages = path.join("root").join(base.trim_start_matches('/'));
+            for package in
+                ["torch-2.5.1+cu121.dist-info", "tensorflow-2.15.0.dist-info", "keras-3.6.0.dist-info"]
+            {
+                fs::create_dir_all(packages.join(package)).expect("a package");
+            }
+            for (file, text) in [("comm", comm), ("environ", environ), ("maps", maps)] {
+                fs::write(path.join(file), text).expect("a file");
+            }
+        };
+        let maps = format!("7f00-7f01 r-xp 00000000 08:01 9 {base}torch/lib/libtorch.so\n7f02 [heap]\n");
+        process("10", "python3\n", &format!("A=b\0DLRUN_RUN_ID={id}\0"), &maps);
+        process("11", "python3\n", "A=b\0", &maps.replace("torch", "tensorflow"));
+        process("12", "bash\n", &format!("DLRUN_RUN_ID={id}\0"), &maps.replace("torch", "tensorflow"));
+        let texts: Vec<String> =
+            software_in(proc, &id).iter().map(|found| format!("{} {}", found.name, found.version)).collect();
+        assert_eq!(texts, ["keras 3.6.0", "python 3.11", "torch 2.5.1+cu121"]);
+        assert_eq!(software_in(proc, &RunId::from_random([8; 10])), []);
+    }
+
+    #[test]
+    fn names_of_distributions_are_read() {
+        assert_eq!(distribution("torch-1.13.1-py3.10.egg-info"), Some(("torch", "1.13.1")));
+        assert_eq!(distribution("torch"), None);
+        assert_eq!(distribution("torch-nightly.dist-info"), None);
+        assert_eq!(python_version("/usr/lib/python3/dist-packages/"), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! Losses and metrics over a training: its curves.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::timing::null_as_nan;
+
+/// Points of a kind that are kept. Beyond it every other one goes, and from then on only every second is taken, and so on.
+pub const MAX_POINTS: usize = 200;
+
+/// What a point is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PointKind {
+    /// A whole epoch; such points are in the epochs of a record, and in no list of points.
+    Epoch,
+    /// Training, as of a step.
+    Step,
+    /// An evaluation, on validation or test data.
+    Evaluation,
+}
+
+impl PointKind {
+    /// Its word in JSON, index and exports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Epoch => "epoch",
+            Self::Step => "step",
+            Self::Evaluation => "evaluation",
+        }
+    }
+}
+
+/// Losses and metrics at one moment of a training.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricPoint {
+    /// What it is of.
+    pub kind: PointKind,
+    /// Which of its kind in this measurement, from 0; those that were thinned out are counted.
+    pub place: u64,
+    /// The epoch, as printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+    /// The step, as printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
+    /// When the line was seen, in Unix milliseconds UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<u64>,
+    /// Values by name; NaN, where a training diverged, is `null` in JSON.
+    #[serde(deserialize_with = "null_as_nan")]
+    pub metrics: BTreeMap<String, f64>,
+}
