@@ -17,7 +17,8 @@ use crate::diagnostic::printable;
 use crate::insight::Insight;
 use crate::job::JobState;
 use crate::record::{
-    EpochSummary, ExitStatus, Missing, NodeRecord, NodeState, Status, Usage, signal_name, summarise_epochs,
+    Conditions, EpochSummary, ExitStatus, Identity, Missing, NodeRecord, NodeState, Status, Usage,
+    signal_name, summarise_epochs,
 };
 use crate::rundir::StateDir;
 use crate::units::{Bytes, display_seconds};
@@ -123,12 +124,13 @@ fn table_text(tracked: &Tracked, records: &str, insight: &Insight, bars: Bars) -
     if let Some(cause) = &status.cause {
         row("cause", cause.text.clone());
     }
+    for (place, line) in last_words(tracked).iter().enumerate() {
+        row(if place == 0 { "said last" } else { "" }, line.clone());
+    }
     elements::rows(tracked, &mut row);
     let job = record.job_id.as_ref().map_or_else(|| "no job id".to_owned(), |job| format!("job {job}"));
     row("scheduler", format!("{}, {job}", record.scheduler.as_str()));
-    if let Some(file) = &record.job_file {
-        row("job file", file.clone());
-    }
+    what_ran(tracked, &mut row);
     row(
         "submitted",
         format!("{} by {} on {}", local_time(record.submitted_at_ms), record.user, record.submit_host),
@@ -165,6 +167,35 @@ fn table_text(tracked: &Tracked, records: &str, insight: &Insight, bars: Bars) -
     }
     row("records", records.to_owned());
     rendered(table)
+}
+
+/// The end of the traceback of a run that failed, where its last line is not all of it: that is the cause.
+fn last_words(tracked: &Tracked) -> &[String] {
+    let failed = tracked.status.state == JobState::Failed;
+    let nodes = tracked.reading.outcome.nodes.iter();
+    let found = nodes.map(|node| &node.last_words).find(|words| failed && words.len() > 1);
+    found.map_or(&[], Vec::as_slice)
+}
+
+/// What was run, on what was asked for, in which software.
+fn what_ran(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
+    let record = &tracked.record;
+    let conditions = tracked.reading.outcome.nodes.iter().map(|node| &node.conditions);
+    let identity = record.identity.as_ref();
+    let rows = [
+        ("command", identity.and_then(Identity::command_line)),
+        ("directory", Some(record.workdir.clone())),
+        ("job file", record.job_file.clone()),
+        ("commit", identity.and_then(Identity::commit_text)),
+        ("software", conditions.clone().find_map(Conditions::software_text)),
+        ("asked for", identity.map(|identity| identity.asked.text())),
+        ("ran in", conditions.clone().find_map(Conditions::place_text)),
+    ];
+    for (name, value) in rows {
+        if let Some(value) = value {
+            insights::folded_row(name, &value, row);
+        }
+    }
 }
 
 fn state_text(tracked: &Tracked) -> String {

@@ -96,6 +96,7 @@ mod tests {
     fn node(name: &str) -> NodeRecord {
         NodeRecord {
             format: 1,
+            last_words: Vec::new(),
             key: MeasureKey {
                 run_id: "a".repeat(16).parse().expect("an id"),
                 element: 0,

@@ -46,8 +46,9 @@ fn software_in(proc: &Path, run_id: &RunId) -> Vec<Software> {
     let mut seen = BTreeSet::new();
     for process in fs::read_dir(proc).into_iter().flatten().flatten() {
         let path = process.path();
-        if !is_python_of(&path, run_id) {
-            continue;
+        let Some(python) = python(&path).filter(|_| is_of_run(&path, run_id)) else { continue };
+        if let Some(version) = python_version(&python) {
+            found.insert("python".to_owned(), version.to_owned());
         }
         let Ok(maps) = fs::read(path.join("maps")) else { continue };
         let maps = String::from_utf8_lossy(&maps[..maps.len().min(MAPS_LIMIT)]).into_owned();
@@ -62,16 +63,17 @@ fn software_in(proc: &Path, run_id: &RunId) -> Vec<Software> {
     known.collect()
 }
 
-/// A Python whose environment names the run. Files of other users' processes cannot be read.
-fn is_python_of(process: &Path, run_id: &RunId) -> bool {
-    let is_python = fs::read(process.join("comm")).is_ok_and(|comm| {
-        comm.starts_with(b"python") || comm.starts_with(b"pt_main") || comm.starts_with(b"ray::")
-    });
-    let names_run = |bytes: Vec<u8>| {
-        let id = run_id.as_str().as_bytes();
-        bytes.windows(id.len()).any(|window| window == id)
-    };
-    is_python && fs::read(process.join("environ")).is_ok_and(names_run)
+/// The interpreter that a process runs, `/usr/bin/python3.11`; its name says so, however the process calls itself.
+fn python(process: &Path) -> Option<String> {
+    let program = fs::read_link(process.join("exe")).ok()?;
+    let is_python = program.file_name()?.to_str()?.starts_with("python");
+    is_python.then(|| program.to_string_lossy().into_owned())
+}
+
+/// Whether a process has the run's id in its environment. That of other users' processes cannot be read.
+fn is_of_run(process: &Path, run_id: &RunId) -> bool {
+    let id = run_id.as_str().as_bytes();
+    fs::read(process.join("environ")).is_ok_and(|bytes| bytes.windows(id.len()).any(|window| window == id))
 }
 
 /// The directories of packages of which files are mapped, with those packages.
@@ -105,9 +107,9 @@ fn look_at(root: &Path, base: &str, dirs: &BTreeSet<&str>, found: &mut BTreeMap<
     }
 }
 
-/// `3.11` of `/opt/env/lib/python3.11/site-packages/`.
-fn python_version(base: &str) -> Option<&str> {
-    let version = base.split("/python").skip(1).find_map(|rest| rest.split('/').next())?;
+/// `3.11` of `/usr/bin/python3.11` and of `/opt/env/lib/python3.11/site-packages/`.
+fn python_version(path: &str) -> Option<&str> {
+    let version = path.split("/python").skip(1).find_map(|rest| rest.split('/').next())?;
     let is_version = version.contains('.') && version.chars().all(|c| c.is_ascii_digit() || c == '.');
     is_version.then_some(version)
 }
@@ -123,6 +125,8 @@ fn distribution(file: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
@@ -130,7 +134,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let (proc, id) = (dir.path(), RunId::from_random([7; 10]));
         let base = "/env/lib/python3.11/site-packages/";
-        let process = |pid: &str, comm: &str, environ: &str, maps: &str| {
+        let process = |pid: &str, exe: &str, environ: &str, maps: &str| {
             let path = proc.join(pid);
             let packages = path.join("root").join(base.trim_start_matches('/'));
             for package in
@@ -138,14 +142,15 @@ mod tests {
             {
                 fs::create_dir_all(packages.join(package)).expect("a package");
             }
-            for (file, text) in [("comm", comm), ("environ", environ), ("maps", maps)] {
+            symlink(exe, path.join("exe")).expect("a link");
+            for (file, text) in [("environ", environ), ("maps", maps)] {
                 fs::write(path.join(file), text).expect("a file");
             }
         };
         let maps = format!("7f00-7f01 r-xp 00000000 08:01 9 {base}torch/lib/libtorch.so\n7f02 [heap]\n");
-        process("10", "python3\n", &format!("A=b\0DLRUN_RUN_ID={id}\0"), &maps);
-        process("11", "python3\n", "A=b\0", &maps.replace("torch", "tensorflow"));
-        process("12", "bash\n", &format!("DLRUN_RUN_ID={id}\0"), &maps.replace("torch", "tensorflow"));
+        process("10", "/usr/bin/python3.11", &format!("A=b\0DLRUN_RUN_ID={id}\0"), &maps);
+        process("11", "/usr/bin/python3.11", "A=b\0", &maps.replace("torch", "tensorflow"));
+        process("12", "/bin/bash", &format!("DLRUN_RUN_ID={id}\0"), &maps.replace("torch", "tensorflow"));
         let texts: Vec<String> =
             software_in(proc, &id).iter().map(|found| format!("{} {}", found.name, found.version)).collect();
         assert_eq!(texts, ["keras 3.6.0", "python 3.11", "torch 2.5.1+cu121"]);

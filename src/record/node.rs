@@ -128,6 +128,9 @@ pub struct NodeRecord {
     pub progress: Progress,
     /// Segments of samples beside this record.
     pub segments: u32,
+    /// Of a command that failed, the end of its traceback or its error message, the line that says why as the last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_words: Vec<String>,
     /// Holes in the series.
     #[serde(default)]
     pub gaps: Vec<Gap>,
@@ -163,6 +166,7 @@ impl NodeRecord {
     pub fn begun(key: MeasureKey, job_id: Option<JobId>, at_ms: u64, host: HostFacts) -> Self {
         Self {
             format: Self::FORMAT,
+            last_words: Vec::new(),
             key,
             job_id,
             state: NodeState::Running,

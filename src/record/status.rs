@@ -160,10 +160,17 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
     }
     status.stuck = status.state == JobState::Pending && queue.is_some_and(|entry| entry.stuck);
     let notice = outcome.notice.as_ref().filter(|notice| Some(notice.kind) == explained);
-    let stated = notice.map(|notice| &*notice.line);
+    let stated = notice.map(|notice| &*notice.line).or_else(|| exception(outcome, &status));
     status.cause =
         container_failure(outcome, &status).or_else(|| Cause::of(status.state, status.exit, stated));
     status
+}
+
+/// What the program itself said of its failure.
+fn exception<'a>(outcome: &'a Outcome, status: &Status) -> Option<&'a str> {
+    let failed = (status.state == JobState::Failed).then_some(status.exit?)?;
+    let same = |node: &&NodeRecord| node.exit.is_some_and(|exit| exit.shell_code() == failed.shell_code());
+    outcome.nodes.iter().filter(same).find_map(|node| node.last_words.last()).map(String::as_str)
 }
 
 /// A failure that was the container's, by what its node noted of the exit code that the run has.

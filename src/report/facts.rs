@@ -2,7 +2,7 @@
 
 use super::Run;
 use super::number::{bytes, count, duration, instant, real, seconds_between, short};
-use crate::record::{ContainerRecord, GpuUsage, NodeRecord};
+use crate::record::{Conditions, ContainerRecord, GpuUsage, Identity, NodeRecord};
 
 /// Nodes that are named one by one.
 const NODES_NAMED: usize = 16;
@@ -15,6 +15,17 @@ pub(super) fn of_run(run: &Run) -> Vec<(&'static str, String)> {
     fact("run", Some(record.run_id.to_string()));
     fact("state", Some(state(run)));
     fact("cause", run.status.cause.as_ref().map(|cause| cause.text.clone()));
+    let words = run.nodes.iter().map(|node| &node.record.last_words).find(|words| words.len() > 1);
+    fact("said last", words.map(|words| words.join("\n")));
+    let identity = record.identity.as_ref();
+    fact("command", identity.and_then(Identity::command_line));
+    fact("directory", Some(record.workdir.clone()));
+    fact("job file", record.job_file.clone());
+    fact("commit", identity.and_then(Identity::commit_text));
+    fact("asked for", identity.map(|identity| identity.asked.text()));
+    let conditions =
+        |of: fn(&Conditions) -> Option<String>| run.nodes.iter().find_map(|node| of(&node.record.conditions));
+    fact("ran in", conditions(Conditions::place_text));
     fact("submitted", Some(format!("{} UTC by {}", instant(record.submitted_at_ms), record.user)));
     fact("started", run.status.started_at_ms.map(|at| format!("{} UTC", instant(at))));
     fact("ended", run.status.ended_at_ms.map(|at| format!("{} UTC", instant(at))));
@@ -64,6 +75,7 @@ pub(super) fn environment(run: &Run) -> Vec<(&'static str, String)> {
     fact("image digest", digest(run, &nodes));
     fact("container runtime", each(&nodes, |node| node.container.as_ref()?.runtime_text()));
     fact("framework", run.insight.setting.framework.clone());
+    fact("software", each(&nodes, |node| node.conditions.software_text()));
     fact("compiler", run.insight.setting.compiler.clone());
     fact("training", training(run));
     fact("CPU", each(&nodes, |node| node.host.cpu_model.clone()));

@@ -9,7 +9,7 @@ use super::html::{
 use super::number::{UNKNOWN, bytes, count, duration, instant, percent, probability, short};
 use super::timeline::{Curve, Timeline};
 use super::unlike::words;
-use super::{Findings, Run, facts};
+use super::{Findings, Run, facts, metrics};
 use crate::diagnostic::is_deceptive;
 
 /// Blocks of a curve in one line.
@@ -49,15 +49,17 @@ fn comparison(findings: &Findings<'_>) -> String {
         .map(|(place, (run, row))| (label(place, run), run, row))
         .collect();
     if findings.unlike.is_empty() {
-        text.push_str("The runs are alike in every condition that was recorded.\n\n");
+        text.push_str("The runs are alike in arguments, code and every condition that was recorded.\n\n");
     } else {
         let names: Vec<String> = findings.unlike.iter().map(|unlike| words(&unlike.what)).collect();
         let _ = writeln!(
             text,
-            "**These runs are unlike in {}**: a difference may come from there.\n",
+            "**These runs differ in {}**: a difference in time may come from there.\n",
             names.join(", ")
         );
     }
+    text.push_str(&unlike(findings));
+    text.push_str(&metrics(findings));
     text.push_str(
         "Steady epochs, warm-up left out; intervals hold the mean in 95 % of all cases; n counts epochs.\n\n",
     );
@@ -95,7 +97,7 @@ fn comparison(findings: &Findings<'_>) -> String {
     let _ = writeln!(text, "Against {}:\n", inline(&runs[0].0));
     let heads = ["Run", "Time ratio", "95 % interval", "Rate ratio", "p", "In words"];
     text.push_str(&table(&heads, &[1, 2, 3, 4], &ratios.collect::<Vec<_>>()));
-    text + &unlike(findings) + &scaling(findings)
+    text + &scaling(findings)
 }
 
 fn unlike(findings: &Findings<'_>) -> String {
@@ -106,7 +108,23 @@ fn unlike(findings: &Findings<'_>) -> String {
         })
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    if rows.is_empty() { String::new() } else { table(&["Unlike in", "Value", "Runs"], &[], &rows) }
+    if rows.is_empty() { String::new() } else { table(&["Differs", "Value", "Runs"], &[], &rows) }
+}
+
+fn metrics(findings: &Findings<'_>) -> String {
+    let rows = metrics::compare(&findings.report.runs).into_iter().flat_map(|metric| {
+        let name = metric.name;
+        metric.runs.into_iter().map(move |of| {
+            let (least, most) = of.bounds();
+            vec![name.clone(), (of.run + 1).to_string(), short(of.last), short(least), short(most)]
+        })
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() {
+        String::new()
+    } else {
+        table(&["Metric", "Run", "Last", "Least", "Most"], &[1, 2, 3, 4], &rows)
+    }
 }
 
 fn scaling(findings: &Findings<'_>) -> String {

@@ -14,6 +14,7 @@ mod facts;
 mod html;
 mod json;
 mod markdown;
+mod metrics;
 mod number;
 mod scaling;
 mod stats;

@@ -118,6 +118,7 @@ mod tests {
         let run_id = RunId::from_random([7; 10]);
         NodeRecord {
             format: NodeRecord::FORMAT,
+            last_words: Vec::new(),
             key: MeasureKey { run_id, element: 0, attempt: 0, node: "n1".into(), step: 0 },
             job_id: None,
             state: NodeState::Running,

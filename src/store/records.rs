@@ -102,6 +102,7 @@ fn node_record(run_id: &RunId, row: &Row<'_>) -> rusqlite::Result<NodeRecord> {
     let number = |column| Ok::<_, rusqlite::Error>(unsigned(row, column)?.unwrap_or(0));
     Ok(NodeRecord {
         format: NodeRecord::FORMAT,
+        last_words: Vec::new(),
         key: key(run_id, row)?,
         job_id: row.get::<_, Option<String>>(4)?.map(JobId),
         state: match row.get::<_, String>(5)?.as_str() {

@@ -10,7 +10,7 @@ use super::container::Judge;
 use super::events::EventFile;
 use super::handover::Handover;
 use super::output::Reader;
-use crate::record::{ExitStatus, Missing, Progress};
+use crate::record::{ExitStatus, LAST_WORDS_BYTES, Missing, Progress, last_words};
 use crate::timing::Follower;
 
 /// Shortest time between two reads: a progress bar that redraws a thousand times a second must not keep us awake.
@@ -24,6 +24,8 @@ pub(super) struct Followed {
     reader: Option<Reader>,
     changes: Option<Inotify>,
     judge: Option<Judge>,
+    /// The end of the output.
+    tail: Vec<u8>,
     events: Option<EventFile>,
     echo: bool,
     last_read: Instant,
@@ -61,7 +63,17 @@ impl Followed {
         let judge = handover.is_runtime.then(|| Judge::of(handover.pid));
         let events = handover.events.as_deref().and_then(|path| EventFile::open(path, *resumes).ok());
         let last_read = Instant::now();
-        let mut followed = Self { follower, reader, changes, judge, events, echo: false, last_read, missing };
+        let mut followed = Self {
+            follower,
+            reader,
+            changes,
+            judge,
+            tail: Vec::new(),
+            events,
+            echo: false,
+            last_read,
+            missing,
+        };
         if *resumes {
             while followed.portion(None) > 0 {}
         }
@@ -121,6 +133,7 @@ impl Followed {
                 Ok(bytes) => {
                     total += bytes.len();
                     self.follower.feed(bytes, at_ms);
+                    keep_end(&mut self.tail, bytes);
                     if let Some(judge) = &mut self.judge {
                         judge.hear(bytes);
                     }
@@ -143,6 +156,11 @@ impl Followed {
         self.judge.as_mut()?.failure(exit)
     }
 
+    /// What the command said last, where it failed.
+    pub(super) fn last_words(&self, exit: ExitStatus) -> Vec<String> {
+        if exit.is_success() { Vec::new() } else { last_words(&self.tail) }
+    }
+
     /// What was recognised; the program's own word, told as events, wins.
     pub(super) fn progress(&self) -> Progress {
         let heard = self.follower.progress();
@@ -155,6 +173,14 @@ impl Followed {
     pub(super) fn missing(&self) -> impl Iterator<Item = Missing> {
         let of_events = self.events.iter().flat_map(EventFile::missing);
         self.missing.iter().cloned().chain(of_events)
+    }
+}
+
+/// Adds to the end of an output, of which no more than twice [`LAST_WORDS_BYTES`] are held.
+fn keep_end(tail: &mut Vec<u8>, bytes: &[u8]) {
+    tail.extend_from_slice(&bytes[bytes.len().saturating_sub(LAST_WORDS_BYTES)..]);
+    if tail.len() > 2 * LAST_WORDS_BYTES {
+        tail.drain(..tail.len() - LAST_WORDS_BYTES);
     }
 }
 

@@ -339,6 +339,7 @@ impl Watch {
             usage: Usage::default(),
             progress: self.progress(),
             segments: 0,
+            last_words: ended.map(|ended| self.followed.last_words(ended.exit)).unwrap_or_default(),
             gaps: Vec::new(),
             missing: self.missing(),
             watcher: WatcherCost {

@@ -172,6 +172,7 @@ pub(crate) fn node_record(
 ) -> NodeRecord {
     NodeRecord {
         format: NodeRecord::FORMAT,
+        last_words: Vec::new(),
         key: MeasureKey {
             run_id: record.run_id.clone(),
             element: 0,

@@ -87,7 +87,7 @@ fn runs_side_by_side_have_intervals_and_what_is_unlike() {
     assert_eq!(flagged["comparison"], result["comparison"]);
     let text = env.dlrun(["report", "quick", "slow", "--format", "md"]).run().code(0);
     let _ =
-        text.says("## Comparison").says("unlike in batch size").says("longer: significant").says("| 256 ");
+        text.says("## Comparison").says("differ in batch size").says("longer: significant").says("| 256 ");
 }
 
 #[test]

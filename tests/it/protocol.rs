@@ -140,6 +140,7 @@ fn missing() -> Missing {
 fn record() -> NodeRecord {
     NodeRecord {
         format: NodeRecord::FORMAT,
+        last_words: Vec::new(),
         key: key(),
         job_id: Some(JobId("4711".to_owned())),
         state: NodeState::Ended,

@@ -59,6 +59,7 @@ pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord 
     progress.epochs[1].metrics.insert("loss".to_owned(), 0.5);
     NodeRecord {
         format: NodeRecord::FORMAT,
+        last_words: Vec::new(),
         key: MeasureKey { run_id, element: 0, attempt: 0, node: node.to_owned(), step: 0 },
         job_id: Some(JobId("4711".to_owned())),
         state: NodeState::Running,

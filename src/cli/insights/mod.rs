@@ -11,7 +11,7 @@ use crate::job::JobState;
 use crate::plan::Plan;
 use crate::rundir::RunDir;
 
-pub(crate) use text::{advice, notes, rows};
+pub(crate) use text::{advice, folded_row, notes, rows};
 
 /// Nodes whose samples are read unasked: each costs the reading of its whole series.
 pub(crate) const NODES_READ: usize = 4;

@@ -287,7 +287,7 @@ pub(crate) fn notes(insight: &Insight) -> String {
 }
 
 /// A row whose text takes several lines, beside the widest name of a row.
-fn folded_row(name: &str, words: &str, row: &mut impl FnMut(&str, String)) {
+pub(crate) fn folded_row(name: &str, words: &str, row: &mut impl FnMut(&str, String)) {
     let indent = " ".repeat(NAMES);
     let text = folded(&indent, &indent, words);
     for (place, line) in text.lines().enumerate() {

@@ -357,6 +357,7 @@ impl From<UsageRow> for Incoming {
     fn from(row: UsageRow) -> Self {
         let record = NodeRecord {
             format: NodeRecord::FORMAT,
+            last_words: Vec::new(),
             key: row.key(),
             job_id: row.job_id.clone().map(JobId),
             state: row.state,

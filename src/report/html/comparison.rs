@@ -1,10 +1,14 @@
 //! Several runs side by side: times with their bounds, ratios, scaling, and what is unlike between them.
 
 use super::{Html, label};
+use crate::report::chart::clock::{HEIGHT, WIDTH};
+use crate::report::chart::panel::{Panel, Path, Shape};
 use crate::report::chart::speed_up;
 use crate::report::chart::strip::{self, Strip};
+use crate::report::chart::ticks::values;
 use crate::report::compare::{Basis, Row, SIGNIFICANT};
 use crate::report::html::table::{self, number, text};
+use crate::report::metrics::{self, Metric, Of};
 use crate::report::number::{UNKNOWN, count, decimals, fixed, percent, probability, short};
 use crate::report::scaling::{Kind, Scaling};
 use crate::report::stats::Ratio;
@@ -21,9 +25,10 @@ pub(super) fn write(html: &mut Html, findings: &Findings<'_>) {
     html.element("section", &[("aria-labelledby", "comparison")], |html| {
         html.markup("<h2 id=\"comparison\">Comparison</h2>");
         warning(html, findings);
+        unlike(html, findings);
+        self::metrics(html, findings);
         times(html, findings);
         ratios(html, findings);
-        unlike(html, findings);
     });
     if let Some(scaling) = &findings.scaling {
         html.element("section", &[("aria-labelledby", "scaling-of")], |html| {
@@ -35,12 +40,12 @@ pub(super) fn write(html: &mut Html, findings: &Findings<'_>) {
 /// What must be said before any number.
 fn warning(html: &mut Html, findings: &Findings<'_>) {
     if findings.unlike.is_empty() {
-        html.markup("<p>The runs are alike in every condition that was recorded.</p>");
+        html.markup("<p>The runs are alike in arguments, code and every condition that was recorded.</p>");
         return;
     }
     let names: Vec<String> = findings.unlike.iter().map(|unlike| words(&unlike.what)).collect();
     let text = format!(
-        "These runs are unlike in {}: a difference in time may come from there. The table below says which has what.",
+        "These runs differ in {}: a difference in time may come from there. The table below says which has what.",
         names.join(", ")
     );
     html.leaf("p", &[("class", "unlike")], &text);
@@ -98,6 +103,87 @@ fn times(html: &mut Html, findings: &Findings<'_>) {
             let text = format!("{name}: nothing but warm-up has a time; its figures are of that.");
             html.leaf("p", &[("class", "remark")], &text);
         }
+    }
+}
+
+/// Colours of runs, in turn.
+const COLOURS: [(&str, &str); 6] = [
+    ("cpu", "line cpu"),
+    ("read", "line read"),
+    ("memory", "line memory"),
+    ("gpu", "line gpu"),
+    ("metric", "line metric"),
+    ("write", "line write"),
+];
+/// Metrics whose curves are drawn.
+const MOST_CURVES: usize = 4;
+
+/// What the trainings came to: curves over each other, then the numbers.
+fn metrics(html: &mut Html, findings: &Findings<'_>) {
+    let compared = metrics::compare(&findings.report.runs);
+    if compared.is_empty() {
+        return;
+    }
+    html.markup("<h3>Losses and metrics</h3>");
+    let names: Vec<String> = runs(findings).map(|(name, ..)| name).collect();
+    let drawn = compared.iter().filter(|metric| metric.runs.iter().any(|of| of.curve.len() > 1));
+    let panels: Vec<Panel<'_>> =
+        drawn.take(MOST_CURVES).enumerate().map(|(place, metric)| overlaid(place, metric)).collect();
+    if !panels.is_empty() {
+        html.element("figure", &[], |html| {
+            html.element("figcaption", &[], |html| {
+                for (place, name) in names.iter().enumerate() {
+                    html.leaf("span", &[("class", COLOURS[place % COLOURS.len()].0)], "\u{25a0} ");
+                    html.leaf("span", &[], &format!("{name} "));
+                }
+            });
+            panels.iter().for_each(|panel| panel.write(html));
+        });
+    }
+    let group = |metric: &Metric| {
+        let row = |of: &Of| {
+            let (least, most) = of.bounds();
+            vec![names[of.run].clone(), short(of.last), short(least), short(most)]
+        };
+        (metric.name.clone(), metric.runs.iter().map(row).collect())
+    };
+    let groups: Vec<(String, Vec<Vec<String>>)> = compared.iter().map(group).collect();
+    let columns = [text("Metric"), text("Run"), number("Last"), number("Least"), number("Most")];
+    table::groups(html, "The last value of each, and the least and the most on the way", &columns, &groups);
+}
+
+/// The curves of one metric over each other.
+fn overlaid(place: usize, metric: &Metric) -> Panel<'static> {
+    let all = || metric.runs.iter().map(Of::bounds);
+    let least = all().map(|(least, _)| least).fold(f64::INFINITY, f64::min);
+    let most = all().map(|(_, most)| most).fold(f64::NEG_INFINITY, f64::max);
+    let (ticks, points) = (values(least, most), || metric.runs.iter().flat_map(|of| &of.curve));
+    let (from, to) =
+        points().fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), (x, _)| (from.min(*x), to.max(*x)));
+    let span = if to > from { to - from } else { 1.0 };
+    let x = |at: f64| WIDTH * (at - from) / span;
+    let y = |value: f64| HEIGHT * (1.0 - ticks.place(value));
+    let curve = |of: &Of| {
+        let mut path = Path::default();
+        let (first, rest) = of.curve.split_first()?;
+        path.begin(x(first.0), y(first.1));
+        rest.iter().for_each(|(at, value)| path.to(x(*at), y(*value)));
+        Some(Shape { class: COLOURS[of.run % COLOURS.len()].1, path: path.into_text() })
+    };
+    let said = format!("{} {} to {}", metric.along, short(from), short(to));
+    Panel {
+        id: format!("overlaid{place}"),
+        title: metric.name.chars().take(60).collect(),
+        unit: format!("over {}", metric.along),
+        description: format!("{} of {} runs, {said}.", metric.name, metric.runs.len()),
+        said,
+        class: "metric",
+        height: 96,
+        limit: None,
+        shapes: metric.runs.iter().filter_map(curve).collect(),
+        backdrop: None,
+        marks: Vec::new(),
+        ticks,
     }
 }
 
@@ -190,7 +276,7 @@ fn unlike(html: &mut Html, findings: &Findings<'_>) {
     if findings.unlike.is_empty() {
         return;
     }
-    html.markup("<h3>What is unlike</h3>");
+    html.markup("<h3>What differs</h3>");
     let names: Vec<String> =
         findings.report.runs.iter().enumerate().map(|(place, run)| label(place, run)).collect();
     let group = |unlike: &Unlike| {

@@ -7,6 +7,7 @@ use crate::report::chart::clock::{Clock, HEIGHT, WIDTH, percent, span_of};
 use crate::report::chart::panel::{Mark, Panel, Path, Shape, envelope};
 use crate::report::chart::ticks::{Ticks, values};
 use crate::report::html::table::{self, number, text};
+use crate::report::metrics::ranked;
 use crate::report::number::{UNKNOWN, decimals, duration, fixed, short};
 use crate::report::timeline::{Curve, Unit};
 
@@ -115,18 +116,7 @@ fn together(clock: &Clock, placed: &[(&Epoch, (u64, u64), f64)], ticks: &Ticks) 
 
 /// Names of metrics, losses before others.
 fn metrics(progress: &Progress) -> Vec<&str> {
-    let mut names: Vec<&str> =
-        progress.epochs.iter().flat_map(|epoch| epoch.metrics.keys()).map(String::as_str).collect();
-    names.sort_unstable();
-    names.dedup();
-    let rank = |name: &str| match name.to_ascii_lowercase() {
-        name if name == "loss" => 0,
-        name if name.contains("loss") => 1,
-        name if name.contains("acc") => 2,
-        _ => 3,
-    };
-    names.sort_by_key(|name| rank(name));
-    names
+    ranked(progress.epochs.iter().flat_map(|epoch| epoch.metrics.keys()).map(String::as_str).collect())
 }
 
 fn metric<'a>(
