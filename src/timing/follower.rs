@@ -10,6 +10,7 @@ use super::fold::Fold;
 use super::lines::{Lines, Piece, plain};
 use super::pattern::{Pattern, PatternError};
 use super::prefix;
+use super::screen::Screen;
 use super::stamp;
 use crate::job::TimingPattern;
 use crate::record::{EpochNumbering, Progress};
@@ -60,6 +61,7 @@ struct Reader {
     evidence: Option<Vec<Evidence>>,
     last: Last,
     dull: Dull,
+    screen: Screen,
     /// The recognisers that want every line.
     wanting: u64,
 }
@@ -161,6 +163,7 @@ impl Follower {
             evidence: None,
             last: Last::default(),
             dull: Dull::default(),
+            screen: Screen::default(),
             wanting: 0,
         };
         Ok(Self { lines: Lines::default(), reader })
@@ -232,6 +235,9 @@ impl Last {
 impl Reader {
     /// Takes the next line: holds it back where it is the last one again with a later step, else reads it.
     fn take(&mut self, piece: Piece<'_>) {
+        if self.screen.repeats(&piece) {
+            return;
+        }
         if memchr::memchr(0, piece.bytes).is_some() {
             let narrow = without_nuls(piece.bytes);
             return self.take_plain(Piece { bytes: &narrow, ..piece });

@@ -54,6 +54,7 @@ mod plain_figures;
 mod prefix;
 mod pytorch;
 mod scan;
+mod screen;
 mod spacy;
 mod stamp;
 mod stated;
