@@ -76,6 +76,9 @@ pub(super) struct Fold {
     curves: Curves,
     /// Whether the figures of the line at hand count.
     counts: bool,
+    /// How long all took by the last line that said so, and how often that was less than before.
+    run_end: Option<f64>,
+    shorter: u32,
     /// When an epoch ended last. Lines that were read at one go have one time.
     ended_ms: Option<u64>,
 }
@@ -169,11 +172,20 @@ impl Fold {
             }
             Event::Figures { ref facts } => self.figures(facts),
             Event::RunEnd { seconds, ref facts } => {
-                let seconds = seconds.filter(|seconds| is_time(*seconds));
-                self.progress.run_seconds = seconds.or(self.progress.run_seconds);
+                if let Some(seconds) = seconds.filter(|seconds| is_time(*seconds)) {
+                    self.run_end(seconds);
+                }
                 self.figures(facts);
             }
         }
+    }
+
+    /// Takes how long all took. A second training may take less than the first; what grows less again and again is the
+    /// time of something smaller.
+    fn run_end(&mut self, seconds: f64) {
+        self.shorter += u32::from(self.run_end.is_some_and(|before| seconds < before));
+        self.run_end = Some(seconds);
+        self.progress.run_seconds = Some(seconds).filter(|_| self.shorter < 2);
     }
 
     fn announce(&mut self, epochs: Option<u64>) {
@@ -357,6 +369,7 @@ impl Fold {
             open.stepped |= stepped;
             open.last_line_ms = at_ms;
             merge(&mut open.metrics, &facts.metrics);
+            merge(&mut open.metrics, &facts.means);
         }
     }
 
@@ -367,6 +380,7 @@ impl Fold {
             && let Some(last) = self.progress.epochs.last_mut()
         {
             merge(&mut last.metrics, &facts.metrics);
+            merge(&mut last.metrics, &facts.means);
         }
     }
 
@@ -404,6 +418,10 @@ impl Fold {
     /// Takes in how long the steps since the last line took. The steps of the first epoch, without epochs the first step,
     /// are left out.
     fn time_step(&mut self, epoch: Option<u64>, step: u64, facts: &Facts<'_>, at_ms: Option<u64>) {
+        // Nobody knows how many samples are a step.
+        if facts.counts_samples {
+            return;
+        }
         let warm = if epoch.is_some() { self.progress.epochs_completed > 0 } else { self.stepped.is_some() };
         let last = self.stepped.filter(|last| last.epoch == epoch && last.step < step);
         let steps = last.map(|last| step - last.step);
@@ -534,6 +552,20 @@ mod tests {
         assert_eq!(clocked(&portions), [None; 5]);
         // A beginning that was held back.
         assert_eq!(clocked(&[(start(1), 1000), (end(1, Some(5.0)), 1300)]), [None]);
+    }
+
+    #[test]
+    fn the_time_of_a_step_is_not_that_of_the_run() {
+        let run = |times: &[f64]| {
+            let mut fold = Fold::default();
+            for seconds in times {
+                fold.apply(Event::RunEnd { seconds: Some(*seconds), facts: Facts::default() }, None);
+            }
+            fold.progress(None).run_seconds
+        };
+        assert_eq!(run(&[1.0, 2.0, 3.0]), Some(3.0));
+        assert_eq!(run(&[9.0, 4.0]), Some(4.0));
+        assert_eq!(run(&[0.51, 0.49, 0.52, 0.48]), None);
     }
 
     #[test]

@@ -393,7 +393,13 @@ impl Reader {
         let mut speaking: Vec<&Speaker> =
             self.speakers.iter().filter(|speaker| speaker.spoke.is_some()).collect();
         speaking.sort_by_key(|speaker| speaker.order());
-        let Some((first, others)) = speaking.split_first() else { return Progress::default() };
+        // The figures of a final evaluation come after all training, whoever reads that.
+        let scores = self.speakers.iter().filter(|speaker| speaker.recogniser.name() == "score");
+        let scores: Vec<Progress> = scores.map(|speaker| speaker.fold.progress(None)).collect();
+        let Some((first, others)) = speaking.split_first() else {
+            let last_metrics = scores.into_iter().flat_map(|score| score.last_metrics).collect();
+            return Progress { last_metrics, ..Progress::default() };
+        };
         let mut progress = first.progress();
         let equal = |other: &&&Speaker| {
             // Bars are drawn between plain lines, not between those of a framework that draws its own.
@@ -411,6 +417,7 @@ impl Reader {
         for other in others.iter().filter(unsure).filter(|_| first.certain.is_some()) {
             fill_figures(&mut progress, other.progress());
         }
+        scores.into_iter().for_each(|score| fill_figures(&mut progress, score));
         // Frameworks leave it to the script to say how long all took.
         if weight == Weight::Family && progress.run_seconds.is_none() {
             let plain = |other: &&&Speaker| other.recogniser.weight() == Weight::Plain;

@@ -147,7 +147,11 @@ fn service(text: &str) -> Option<(&str, &str)> {
 fn without_time(text: &str) -> &str {
     let begun = text.trim_start();
     let rest = match begun.as_bytes().first() {
-        Some(b'0'..=b'9') => dated(begun).and_then(|rest| rest.strip_prefix(' ')),
+        // TensorFlow has a letter and a blank behind its colon, which those who know it want to see.
+        Some(b'0'..=b'9') => dated(begun).and_then(|rest| match rest.strip_prefix(": ") {
+            Some(rest) if rest.get(1..2) != Some(" ") => Some(rest),
+            _ => rest.strip_prefix(' '),
+        }),
         Some(b'[') => dated(&begun[1..]).and_then(|rest| rest.strip_prefix("] ")),
         Some(b'A'..=b'Z') => syslog(begun),
         _ => None,

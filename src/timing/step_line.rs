@@ -136,7 +136,7 @@ pub(super) fn trailing(text: &str) -> Option<Event<'_>> {
     let (figures, counts) = text.strip_suffix(']')?.rsplit_once('[')?;
     let (step, of, rest) = scan::counted(counts)?;
     let of = of.filter(|_| rest.trim().is_empty())?;
-    let facts = plain_figures::read(figures).facts;
+    let facts = Facts { counts_samples: true, ..plain_figures::read(figures).facts };
     let told =
         scan::starts_with_any(figures, &["loss", "train loss", "avg loss"]) && !facts.metrics.is_empty();
     told.then_some(Event::Iteration { step: Some(step), of: Some(of), facts })
