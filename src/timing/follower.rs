@@ -13,7 +13,7 @@ use super::prefix;
 use super::screen::Screen;
 use super::stamp;
 use crate::job::TimingPattern;
-use crate::record::{EpochNumbering, Progress};
+use crate::record::{EpochNumbering, MetricPoint, PointKind, Progress};
 
 /// Bytes of a line that [`Evidence::text`] holds at most.
 const EVIDENCE_BYTES: usize = 240;
@@ -397,8 +397,9 @@ impl Reader {
         let scores = self.speakers.iter().filter(|speaker| speaker.recogniser.name() == "score");
         let scores: Vec<Progress> = scores.map(|speaker| speaker.fold.progress(None)).collect();
         let Some((first, others)) = speaking.split_first() else {
-            let last_metrics = scores.into_iter().flat_map(|score| score.last_metrics).collect();
-            return Progress { last_metrics, ..Progress::default() };
+            let mut progress = Progress::default();
+            scores.into_iter().for_each(|score| fill_scores(&mut progress, score));
+            return progress;
         };
         let mut progress = first.progress();
         let equal = |other: &&&Speaker| {
@@ -417,7 +418,7 @@ impl Reader {
         for other in others.iter().filter(unsure).filter(|_| first.certain.is_some()) {
             fill_figures(&mut progress, other.progress());
         }
-        scores.into_iter().for_each(|score| fill_figures(&mut progress, score));
+        scores.into_iter().for_each(|score| fill_scores(&mut progress, score));
         // Frameworks leave it to the script to say how long all took.
         if weight == Weight::Family && progress.run_seconds.is_none() {
             let plain = |other: &&&Speaker| other.recogniser.weight() == Weight::Plain;
@@ -461,6 +462,23 @@ fn fill(progress: &mut Progress, mut other: Progress) {
         progress.step_times = progress.step_times.or(other.step_times);
     }
     fill_figures(progress, other);
+}
+
+/// Adds the figures of final evaluations, but for those that were read already.
+fn fill_scores(progress: &mut Progress, mut score: Progress) {
+    let evaluated = |points: &[MetricPoint]| {
+        let places =
+            points.iter().filter(|point| point.kind == PointKind::Evaluation).map(|point| point.place + 1);
+        places.max().unwrap_or(0)
+    };
+    for mut point in std::mem::take(&mut score.points) {
+        point.metrics.retain(|name, value| progress.last_metrics.get(name) != Some(value));
+        point.place = evaluated(&progress.points);
+        if !point.metrics.is_empty() {
+            progress.points.push(point);
+        }
+    }
+    fill_figures(progress, score);
 }
 
 /// Fills the figures that stand for themselves.

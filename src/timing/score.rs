@@ -9,7 +9,7 @@
 //! │         test_loss         │    0.2931687533855438     │
 //! ```
 //!
-//! They are added to the last values of the metrics, and end nothing.
+//! They are added to the last values of the metrics and are an evaluation of their own; they end nothing.
 
 use std::borrow::Cow;
 
