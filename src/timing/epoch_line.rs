@@ -202,6 +202,9 @@ impl EpochLine {
         if let Some(bar) = bar::read(text) {
             return self.read_bar(&bar);
         }
+        if let Some(event) = self.open.and_then(|epoch| first_of_line(text, epoch)) {
+            return Some(self.settle(event));
+        }
         if let Some(event) = leading(text).or_else(|| counted_off(text)) {
             return Some(self.settle(event));
         }
@@ -375,6 +378,18 @@ fn leading(text: &str) -> Option<Event<'_>> {
     let Read { step: None, named_seconds, facts, .. } = plain_figures::read(rest) else { return None };
     let told = facts.metrics.iter().any(|(name, _)| step_line::is_measure(name));
     told.then_some(Event::EpochEnd { epoch, epochs, seconds: named_seconds, step: None, facts })
+}
+
+/// `3/16, train_loss: 0.1084` of MONAI's tutorials, below the head of its epoch.
+fn first_of_line(text: &str, epoch: u64) -> Option<Event<'_>> {
+    let (step, of, rest) = scan::counted(text.trim_start())?;
+    let of = of.filter(|_| scan::starts_with_any(rest, &[", train_loss: ", ", loss: ", ", train loss: "]))?;
+    let facts = plain_figures::read(rest).facts;
+    Some(if step >= of {
+        ended(epoch, None, Some((step, of)), facts)
+    } else {
+        Event::Step { epoch, epochs: None, step, of: Some(of), facts }
+    })
 }
 
 /// `Finish 92 epoch(es)`: the number stands before the word.

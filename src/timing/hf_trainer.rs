@@ -161,7 +161,8 @@ impl HfTrainer {
         }
         let number = |key| dict::get(&pairs, key).and_then(Value::number);
         let epoch = number("epoch").filter(|epoch| (0.0..1e9).contains(epoch));
-        let whole = number("train_runtime");
+        // Beside the loss of a step it is the time so far.
+        let whole = number("train_runtime").filter(|_| number("loss").is_none());
         let evaluated = pairs.iter().any(|(key, _)| key.starts_with("eval_"));
         // Transformers 2.11 to 3.0 print JSON, with the step.
         let (loss, rate) = (number("loss").is_some(), number("learning_rate").is_some());
