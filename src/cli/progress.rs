@@ -1,5 +1,6 @@
 //! What a waiting user sees: the environment being made, the job's state, epochs as they finish.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -128,13 +129,18 @@ pub(crate) struct Epochs {
     told: u64,
     /// What stood in the output before the first look was not seen as it came, so its times are not known.
     looked: bool,
+    /// When a step was shown last, and which: for trainings that count no epochs.
+    stepped: Option<(Instant, u64)>,
     buffer: Vec<u8>,
 }
+
+/// Time between two lines about steps. Ours: a look at a log of an hour still fits a few screens.
+const STEPS_APART: Duration = Duration::from_secs(10);
 
 impl Epochs {
     pub(crate) fn new(path: PathBuf, pattern: Option<&TimingPattern>) -> Self {
         let follower = Follower::new(pattern).ok();
-        Self { path, offset: 0, follower, told: 0, looked: false, buffer: vec![0; 64 << 10] }
+        Self { path, offset: 0, follower, told: 0, looked: false, stepped: None, buffer: vec![0; 64 << 10] }
     }
 
     /// Reads what is new and tells the epochs that ended, each behind `whose` it is.
@@ -159,6 +165,14 @@ impl Epochs {
             display.line(&format!("{whose}{}", epoch_line(epoch, &of)));
         }
         self.told = progress.epochs_completed;
+        let step = progress.last_step.and_then(|mark| Some((mark.step?, mark.of)));
+        if let Some((step, of)) = step.filter(|_| progress.epochs_announced.is_none() && self.told == 0)
+            && self.stepped.is_none_or(|(at, known)| known != step && at.elapsed() >= STEPS_APART)
+        {
+            let of = of.map(|of| format!("/{of}")).unwrap_or_default();
+            display.line(&format!("{whose}step {step}{of}{}", metrics(&progress.last_metrics)));
+            self.stepped = Some((Instant::now(), step));
+        }
     }
 }
 
@@ -174,9 +188,12 @@ fn written_ms(file: &File) -> u64 {
 fn epoch_line(epoch: &Epoch, of: &str) -> String {
     let seconds =
         epoch.seconds().map(|seconds| format!("  {}", display_seconds(seconds))).unwrap_or_default();
-    let metrics: String =
-        epoch.metrics.iter().take(4).map(|(name, value)| format!("  {name} {value:.4}")).collect();
-    format!("epoch {}{of}{seconds}{metrics}", epoch.epoch)
+    format!("epoch {}{of}{seconds}{}", epoch.epoch, metrics(&epoch.metrics))
+}
+
+/// The first few metrics, behind blanks.
+fn metrics(metrics: &BTreeMap<String, f64>) -> String {
+    metrics.iter().take(4).map(|(name, value)| format!("  {name} {value:.4}")).collect()
 }
 
 #[cfg(test)]

@@ -5,9 +5,13 @@
 //! Epoch 0: 100%|██████████| 100/100 [00:00<00:00, 317.86it/s, loss=0.0671, v_num=13]
 //!         0/2      3.91G    0.04618 ...        640: 100% 8/8 [00:09<00:00,  1.17s/it]
 //! 42it [00:03, 13.90it/s]
+//! Epoch 3/10 loss 0.25 ━━━━━━━━╸━━━ 12/20 0:00:09 • 0:00:04 102.34it/s
+//! Epoch [3/10]: [12/20]  60%|██████    , loss=0.25 [00:09<00:06]
 //! ```
 //!
-//! The form is that of `tqdm.format_meter` (tqdm/std.py, 4.x) and of the copies of it in Lightning's and Ultralytics' own
+//! The last but one is drawn by `rich`, the last by ignite. A clock of whole seconds that shows 0 there says nothing.
+//!
+//! The form of the others is that of `tqdm.format_meter` (tqdm/std.py, 4.x) and of the copies of it in Lightning's and Ultralytics' own
 //! bars.
 
 use super::event::{Facts, Rate};
@@ -60,7 +64,7 @@ impl<'a> Bar<'a> {
             };
             Rate::of_run(value, unit)
         });
-        Facts { step_seconds: self.step_seconds, throughput, one_pace: true, metrics: Vec::new() }
+        Facts { step_seconds: self.step_seconds, throughput, one_pace: true, ..Facts::default() }
     }
 
     /// Its pace, and the figures behind it.
@@ -98,7 +102,60 @@ pub(super) fn postfix<'a>(text: &'a str, facts: &mut Facts<'a>) {
 /// Reads the bar of a line; `None` where there is none.
 pub(super) fn read(text: &str) -> Option<Bar<'_>> {
     let text = last(text);
-    bracketed(text).or_else(|| ruled(text))
+    bracketed(text).or_else(|| ruled(text)).or_else(|| ignite(text))
+}
+
+/// What `rich` draws its bars with.
+pub(super) const RULE: [char; 3] = ['━', '╸', '╺'];
+
+/// Reads a bar of `rich`, whose times and rate stand behind the counts without brackets. Of two times without a mark
+/// between them, nobody knows which is the one that passed.
+pub(super) fn rich(text: &str) -> Option<Bar<'_>> {
+    // Terminals without the lines show dashes.
+    let line = text.find(RULE).or_else(|| text.find(" ---"))?;
+    let (label, rest) = text.split_at(line);
+    let rest = rest.trim_start_matches(RULE).trim_start_matches([' ', '-']).trim_start_matches(RULE);
+    let (step, of, rest) = scan::counted(rest.trim_start_matches(RULE).trim_start())?;
+    let mut bar = Bar { label: label.trim(), step, of, ..Bar::default() };
+    bar.postfix = rest.trim_start();
+    if let Some((elapsed, rest)) = scan::clock(bar.postfix)
+        && let Some(rest) = rest.trim_start().strip_prefix('•')
+    {
+        let rest = rest.trim_start();
+        let (remaining, rest) = match scan::clock(rest) {
+            Some((remaining, rest)) => (Some(remaining), rest),
+            None => (None, rest.trim_start_matches(['-', ':'])),
+        };
+        (bar.elapsed, bar.remaining) = (Some(elapsed).filter(|elapsed| *elapsed > 0.0), remaining);
+        bar.postfix = rest.trim_start();
+    }
+    if let Some((value, rest)) = scan::number(bar.postfix)
+        && let Some(("it/s", rest)) = scan::rate_unit(rest)
+    {
+        bar.per_second = (value > 0.0).then_some((value, "it"));
+        bar.postfix = rest.trim_start();
+    }
+    of.map(|_| bar)
+}
+
+/// Reads a bar of ignite: `Epoch [3/10]: [12/20]  60%|██████    , loss=0.25 [00:09<00:06]`.
+fn ignite(text: &str) -> Option<Bar<'_>> {
+    let (before, rest) = text.split_once("%|")?;
+    let before = before.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end().strip_suffix(']')?;
+    let (label, counts) = before.rsplit_once('[')?;
+    let (step, Some(of), "") = scan::counted(counts)? else { return None };
+    let (postfix, times) = rest.rsplit_once('[')?;
+    let (elapsed, times) = clock(times)?;
+    let remaining = times.strip_prefix('<').and_then(clock).map(|(seconds, _)| seconds);
+    Some(Bar {
+        label: label.trim_end().trim_end_matches(':'),
+        step,
+        of: Some(of),
+        elapsed: Some(elapsed).filter(|elapsed| *elapsed > 0.0),
+        remaining,
+        postfix: postfix.split_once(',').map_or("", |(_, postfix)| postfix.trim()),
+        ..Bar::default()
+    })
 }
 
 /// Reads a bar whose times and rate stand in brackets.
@@ -289,6 +346,18 @@ mod tests {
         assert_eq!((bar.step, bar.elapsed, bar.remaining, bar.per_second), (0, Some(0.0), None, None));
         let bar = read("a: 50%|██| 5/10 [1 day, 0:00:05<00:00, 1.50kit/s, x=[1, 2]]").expect("a bar");
         assert_eq!((bar.elapsed, bar.per_second), (Some(86_405.0), Some((1500.0, "it"))));
+    }
+
+    #[test]
+    fn bars_of_rich_and_ignite_are_read() {
+        let bar = rich("Epoch 1/3 loss 0.51 ━━━━╸━━━ 12/20 0:00:00 0:00:01").expect("a bar");
+        assert_eq!((bar.label, bar.step, bar.of, bar.elapsed), ("Epoch 1/3 loss 0.51", 12, Some(20), None));
+        let bar = rich("Epoch 0/9  ━━━━ 938/938 0:00:09 • 0:00:00 102.34it/s v_num: 2").expect("a bar");
+        assert_eq!((bar.elapsed, bar.per_second, bar.postfix), (Some(9.0), Some((102.34, "it")), "v_num: 2"));
+        let bar = read("Epoch [1/3]: [4/20]  20%|██        , loss=0.588 [00:03<00:12]").expect("a bar");
+        assert_eq!((bar.label, bar.step, bar.of), ("Epoch [1/3]", 4, Some(20)));
+        assert_eq!((bar.elapsed, bar.postfix), (Some(3.0), "loss=0.588"));
+        assert_eq!(rich("━━━ 50% 0:00:01"), None);
     }
 
     #[test]

@@ -82,7 +82,9 @@ impl Caffe {
             });
         }
         let (loss, after) = scan::number(scan::after(rest, "loss = ")?)?;
-        if !after.trim().is_empty() {
+        // Neural networks of scikit-learn print eight digits.
+        let digits = rest.rsplit_once('.').map_or(0, |(_, digits)| digits.len());
+        if !after.trim().is_empty() || self.last.is_none() && digits == 8 && step == 1 {
             return None;
         }
         self.last = Some(step);

@@ -22,7 +22,7 @@ use super::tqdm::{self, Subject};
 const MAX_PREFIX: usize = 160;
 
 /// Words that may stand before it.
-const PREFIX_WORDS: [&str; 31] = [
+const PREFIX_WORDS: [&str; 33] = [
     "loss",
     "after",
     "average",
@@ -51,6 +51,8 @@ const PREFIX_WORDS: [&str; 31] = [
     "start",
     "beginning",
     "begin",
+    "going",
+    "into",
     "root",
     "main",
     "__main__",
@@ -118,6 +120,8 @@ impl Recogniser for EpochLine {
             "took",
             "Time",
             "atch",
+            "[ep: ",
+            "ep ",
         ]
     }
 
@@ -197,6 +201,9 @@ impl EpochLine {
         }
         if let Some(bar) = bar::read(text) {
             return self.read_bar(&bar);
+        }
+        if let Some(event) = self.open.and_then(|epoch| first_of_line(text, epoch)) {
+            return Some(self.settle(event));
         }
         if let Some(event) = leading(text).or_else(|| counted_off(text)) {
             return Some(self.settle(event));
@@ -280,6 +287,7 @@ impl EpochLine {
             "epoch duration",
             "time for epoch",
             "time for this epoch",
+            "this epoch took",
         ];
         if !scan::starts_with_any(text, &said) {
             return None;
@@ -307,6 +315,17 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     if rest.contains("%|") {
         return None;
     }
+    if rest.contains(bar::RULE) {
+        let bar = bar::rich(rest)?;
+        let mut facts = bar.facts();
+        facts.metrics.extend(plain_figures::read(bar.label).facts.metrics);
+        return Some(match bar.of.filter(|_| bar.is_full()) {
+            Some(of) => {
+                Event::EpochEnd { epoch, epochs, seconds: bar.elapsed, step: Some((bar.step, of)), facts }
+            }
+            None => Event::Step { epoch, epochs, step: bar.step, of: bar.of, facts },
+        });
+    }
     let words = rest.trim_matches(|c: char| !c.is_alphanumeric());
     if step_before.is_none()
         && words.is_empty()
@@ -320,7 +339,10 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
         return Some(Event::EpochStart { epoch, epochs });
     }
     let Read { step, named_seconds, idle_seconds, facts } = plain_figures::read(rest);
-    if let Some((step, of)) = step_before.or(step) {
+    let validated = facts.metrics.iter().any(|(name, _)| is_evaluated(name));
+    // `epoch: 3, steps: 5391 - train loss: 166.0 - valid loss: 66.64`: how many there were.
+    let summed = validated && scan::holds(rest, "steps:");
+    if let Some((step, of)) = step_before.or(step.filter(|(_, of)| of.is_some() || !summed)) {
         // Steps may be counted from 0; the line after the last then ends the epoch.
         return Some(if of.is_some_and(|of| step >= of) {
             Event::EpochEnd { epoch, epochs, seconds: None, step: of.map(|of| (step, of)), facts }
@@ -329,9 +351,8 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
         });
     }
     let seconds = named_seconds.or(idle_seconds);
-    let over = ["end of", "finished", "completed", "after", "done with"];
+    let over = ["end of", "finished", "completed", "after", "done with", "results"];
     let over = over.iter().any(|word| scan::holds(before, word));
-    let validated = facts.metrics.iter().any(|(name, _)| is_evaluated(name));
     if seconds.is_some()
         || validated
         || over
@@ -357,6 +378,18 @@ fn leading(text: &str) -> Option<Event<'_>> {
     let Read { step: None, named_seconds, facts, .. } = plain_figures::read(rest) else { return None };
     let told = facts.metrics.iter().any(|(name, _)| step_line::is_measure(name));
     told.then_some(Event::EpochEnd { epoch, epochs, seconds: named_seconds, step: None, facts })
+}
+
+/// `3/16, train_loss: 0.1084` of MONAI's tutorials, below the head of its epoch.
+fn first_of_line(text: &str, epoch: u64) -> Option<Event<'_>> {
+    let (step, of, rest) = scan::counted(text.trim_start())?;
+    let of = of.filter(|_| scan::starts_with_any(rest, &[", train_loss: ", ", loss: ", ", train loss: "]))?;
+    let facts = plain_figures::read(rest).facts;
+    Some(if step >= of {
+        ended(epoch, None, Some((step, of)), facts)
+    } else {
+        Event::Step { epoch, epochs: None, step, of: Some(of), facts }
+    })
 }
 
 /// `Finish 92 epoch(es)`: the number stands before the word.
@@ -408,7 +441,9 @@ fn split_at_word(text: &str) -> Option<(&str, &str)> {
     let head = &bytes[..bytes.len().min(MAX_PREFIX)];
     let mut from = 0;
     loop {
-        let at = from + head[from..].windows(5).position(|word| word.eq_ignore_ascii_case(b"epoch"))?;
+        let word = head[from..].windows(5).position(|word| word.eq_ignore_ascii_case(b"epoch"));
+        let Some(word) = word else { return short(text) };
+        let at = from + word;
         let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'\'' | b'"' | b'@');
         let alone =
             (at == 0 || !inside(bytes[at - 1])) && !bytes.get(at + 5).is_some_and(|byte| inside(*byte));
@@ -418,6 +453,17 @@ fn split_at_word(text: &str) -> Option<(&str, &str)> {
         }
         from = at + 5;
     }
+}
+
+/// The text before and behind `ep` in `[ep: 0] iter: 57` or `ep 55 train, step 1347`: with a step behind it, it is no
+/// episode.
+fn short(text: &str) -> Option<(&str, &str)> {
+    let head = &text[..text.floor_char_boundary(MAX_PREFIX)];
+    let alone = |at: &usize| !head[..*at].ends_with(scan::is_word);
+    let at = head.match_indices("ep").map(|(at, _)| at).find(alone)?;
+    let behind = text[at + 2..].trim_start_matches(':').strip_prefix(' ')?;
+    let step = ["step ", "iter: ", "iter "].iter().any(|word| behind.contains(word));
+    (step && behind.starts_with(|c: char| c.is_ascii_digit())).then_some((&text[..at], behind))
 }
 
 /// Reads ` 3`, `: 3/10`, `[ 3 of 10]`, ` #3]`; the rest begins behind the number and its bracket.

@@ -55,6 +55,10 @@ pub(super) struct Facts<'a> {
     pub(super) one_pace: bool,
     /// Losses and metrics under the names in the output.
     pub(super) metrics: Vec<(Cow<'a, str>, f64)>,
+    /// Of those that are of one batch the means over the epoch so far, where printed.
+    pub(super) means: Vec<(Cow<'a, str>, f64)>,
+    /// True where the step of the line counts samples.
+    pub(super) counts_samples: bool,
 }
 
 impl Facts<'_> {

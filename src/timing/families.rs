@@ -2,6 +2,7 @@
 
 use super::allennlp::AllenNlp;
 use super::boosting::{CatBoost, LightGbm, XgBoost};
+use super::boxed::Boxed;
 use super::caffe::Caffe;
 use super::chainer::Chainer;
 use super::cntk::Cntk;
@@ -27,7 +28,11 @@ use super::nmt::Nmt;
 use super::openmm::OpenMm;
 use super::paddle::Paddle;
 use super::pytorch::PyTorch;
+use super::rsl_rl::RslRl;
+use super::score::Score;
+use super::sklearn::SciKit;
 use super::spacy::SpaCy;
+use super::table::Table;
 use super::tf_cnn::TfCnn;
 use super::tf_estimator::TfEstimator;
 use super::tf_official::TfOfficial;
@@ -59,6 +64,7 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(Horovod),
         Box::new(MxNet::default()),
         Box::new(Cntk),
+        Box::new(SciKit::default()),
         Box::new(Caffe::default()),
         Box::new(Chainer::default()),
         Box::new(Paddle::default()),
@@ -72,7 +78,11 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(LitGpt::default()),
         Box::new(Composer),
         Box::new(SpaCy::default()),
+        Box::new(Table::default()),
+        Box::new(Boxed::default()),
+        Box::new(RslRl::default()),
         Box::new(EpochLine::default()),
         Box::new(Tqdm::default()),
+        Box::new(Score::default()),
     ]
 }

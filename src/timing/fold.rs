@@ -23,6 +23,8 @@ struct Open {
     /// When it began, and whether that is only when its first line came.
     began_ms: Option<u64>,
     began_with_line: bool,
+    /// When the epoch before ended, where that is known.
+    after_ms: Option<u64>,
     /// Lines that spoke of it, and whether one was a step.
     lines: u64,
     stepped: bool,
@@ -35,6 +37,7 @@ struct Open {
 struct Ended {
     epoch: u64,
     began_ms: Option<u64>,
+    /// When its last line was seen; `None` too where other epochs ended in the same reading.
     at_ms: Option<u64>,
 }
 
@@ -73,6 +76,11 @@ pub(super) struct Fold {
     curves: Curves,
     /// Whether the figures of the line at hand count.
     counts: bool,
+    /// How long all took by the last line that said so, and how often that was less than before.
+    run_end: Option<f64>,
+    shorter: u32,
+    /// When an epoch ended last. Lines that were read at one go have one time.
+    ended_ms: Option<u64>,
 }
 
 impl Fold {
@@ -164,11 +172,20 @@ impl Fold {
             }
             Event::Figures { ref facts } => self.figures(facts),
             Event::RunEnd { seconds, ref facts } => {
-                let seconds = seconds.filter(|seconds| is_time(*seconds));
-                self.progress.run_seconds = seconds.or(self.progress.run_seconds);
+                if let Some(seconds) = seconds.filter(|seconds| is_time(*seconds)) {
+                    self.run_end(seconds);
+                }
                 self.figures(facts);
             }
         }
+    }
+
+    /// Takes how long all took. A second training may take less than the first; what grows less again and again is the
+    /// time of something smaller.
+    fn run_end(&mut self, seconds: f64) {
+        self.shorter += u32::from(self.run_end.is_some_and(|before| seconds < before));
+        self.run_end = Some(seconds);
+        self.progress.run_seconds = Some(seconds).filter(|_| self.shorter < 2);
     }
 
     fn announce(&mut self, epochs: Option<u64>) {
@@ -261,10 +278,13 @@ impl Fold {
         if let Some(ended) = &mut self.ended
             && let Some(last) = self.progress.epochs.last_mut()
         {
-            ended.at_ms = at_ms;
             last.ended_at_ms = at_ms;
             last.printed_seconds = seconds.filter(|seconds| is_time(*seconds)).or(last.printed_seconds);
-            last.clock_seconds = ended.began_ms.zip(at_ms).and_then(|(from, to)| seconds_between(from, to));
+            // Of an epoch that ended in the same reading as others no more is known now.
+            if ended.at_ms.is_some() {
+                (ended.at_ms, self.ended_ms) = (at_ms, at_ms);
+                last.clock_seconds = clock_seconds(ended.began_ms, at_ms, last.printed_seconds);
+            }
         }
     }
 
@@ -328,11 +348,12 @@ impl Fold {
     }
 
     fn open_epoch(&mut self, epoch: u64, began_ms: Option<u64>, began_with_line: bool) {
-        self.ended = None;
+        let before = self.ended.take().filter(|ended| ended.epoch.checked_add(1) == Some(epoch));
         self.open = Some(Open {
             epoch,
             began_ms,
             began_with_line,
+            after_ms: before.and_then(|ended| ended.at_ms),
             lines: 0,
             stepped: false,
             last_line_ms: None,
@@ -348,6 +369,7 @@ impl Fold {
             open.stepped |= stepped;
             open.last_line_ms = at_ms;
             merge(&mut open.metrics, &facts.metrics);
+            merge(&mut open.metrics, &facts.means);
         }
     }
 
@@ -358,6 +380,7 @@ impl Fold {
             && let Some(last) = self.progress.epochs.last_mut()
         {
             merge(&mut last.metrics, &facts.metrics);
+            merge(&mut last.metrics, &facts.means);
         }
     }
 
@@ -395,6 +418,10 @@ impl Fold {
     /// Takes in how long the steps since the last line took. The steps of the first epoch, without epochs the first step,
     /// are left out.
     fn time_step(&mut self, epoch: Option<u64>, step: u64, facts: &Facts<'_>, at_ms: Option<u64>) {
+        // Nobody knows how many samples are a step.
+        if facts.counts_samples {
+            return;
+        }
         let warm = if epoch.is_some() { self.progress.epochs_completed > 0 } else { self.stepped.is_some() };
         let last = self.stepped.filter(|last| last.epoch == epoch && last.step < step);
         let steps = last.map(|last| step - last.step);
@@ -418,21 +445,37 @@ impl Fold {
     /// Ends the open epoch.
     fn close(&mut self, seconds: Option<f64>, at_ms: Option<u64>) {
         let Some(open) = self.open.take() else { return };
+        let seconds = seconds.filter(|seconds| is_time(*seconds));
         // When the only line of an epoch came says nothing of when the epoch began.
         let began_ms = open.began_ms.filter(|_| !(open.began_with_line && open.lines <= 1));
-        self.ended = Some(Ended { epoch: open.epoch, began_ms, at_ms });
+        // Its head may have been held back by a buffer until its end came: then it began where the one before ended.
+        let began_ms = if began_ms == at_ms { open.after_ms } else { began_ms };
+        // Of epochs that ended in one reading, nobody knows when each did, nor when the next began.
+        let at_once = at_ms.is_some() && self.ended_ms == at_ms;
+        if at_once && let Some(last) = self.progress.epochs.last_mut() {
+            last.clock_seconds = None;
+        }
+        self.ended_ms = at_ms;
+        self.ended = Some(Ended { epoch: open.epoch, began_ms, at_ms: at_ms.filter(|_| !at_once) });
         let restarted = self.progress.epochs.last().is_some_and(|last| last.epoch >= open.epoch);
         self.progress.restarts += u32::from(restarted);
         self.progress.push_epoch(Epoch {
             epoch: open.epoch,
-            printed_seconds: seconds.filter(|seconds| is_time(*seconds)),
-            clock_seconds: began_ms.zip(at_ms).and_then(|(from, to)| seconds_between(from, to)),
+            printed_seconds: seconds,
+            clock_seconds: clock_seconds(began_ms, at_ms, seconds).filter(|_| !at_once),
             ended_at_ms: at_ms,
             metrics: open.metrics,
             warmup: restarted || self.progress.epochs_completed == 0,
             ..Epoch::default()
         });
     }
+}
+
+/// How long an epoch took by the clock. Where its beginning and its end were read at one go the clock cannot tell, nor
+/// where it runs a second and more short of the `printed` seconds: then a buffer held the beginning back.
+fn clock_seconds(began_ms: Option<u64>, ended_ms: Option<u64>, printed: Option<f64>) -> Option<f64> {
+    let (from, to) = began_ms.zip(ended_ms).filter(|(from, to)| from != to)?;
+    seconds_between(from, to).filter(|clock| printed.is_none_or(|printed| *clock > printed - 1.0))
 }
 
 /// Seconds from one Unix time in milliseconds to another; a clock that was set back does not tell.
@@ -490,6 +533,39 @@ mod tests {
         let times = progress.step_times.expect("steps");
         assert_eq!(times.steps, 3);
         assert!((times.p95_seconds - 1.0).abs() < 0.03, "{times:?}");
+    }
+
+    #[test]
+    fn epochs_that_are_read_at_one_go_have_no_time_by_the_clock() {
+        let clocked = |events: &[(Event<'static>, u64)]| {
+            let mut fold = Fold::default();
+            events.iter().for_each(|(event, at_ms)| fold.apply(event.clone(), Some(*at_ms)));
+            fold.progress(None).epochs.iter().map(|epoch| epoch.clock_seconds).collect::<Vec<_>>()
+        };
+        let start = |epoch| Event::EpochStart { epoch, epochs: None };
+        // Head and end of an epoch in one `write`: the time since the end of the one before.
+        let kept = [(start(1), 9), (end(1, Some(0.0)), 9), (start(2), 2009), (end(2, Some(2.0)), 2009)];
+        assert_eq!(clocked(&kept), [None, Some(2.0)]);
+        // Three epochs in one portion of a buffer, then another portion.
+        let portions = [1, 2, 3].map(|epoch| (end(epoch, None), 1000)).into_iter();
+        let portions: Vec<_> = portions.chain([4, 5].map(|epoch| (end(epoch, None), 4000))).collect();
+        assert_eq!(clocked(&portions), [None; 5]);
+        // A beginning that was held back.
+        assert_eq!(clocked(&[(start(1), 1000), (end(1, Some(5.0)), 1300)]), [None]);
+    }
+
+    #[test]
+    fn the_time_of_a_step_is_not_that_of_the_run() {
+        let run = |times: &[f64]| {
+            let mut fold = Fold::default();
+            for seconds in times {
+                fold.apply(Event::RunEnd { seconds: Some(*seconds), facts: Facts::default() }, None);
+            }
+            fold.progress(None).run_seconds
+        };
+        assert_eq!(run(&[1.0, 2.0, 3.0]), Some(3.0));
+        assert_eq!(run(&[9.0, 4.0]), Some(4.0));
+        assert_eq!(run(&[0.51, 0.49, 0.52, 0.48]), None);
     }
 
     #[test]

@@ -10,9 +10,10 @@ use super::fold::Fold;
 use super::lines::{Lines, Piece, plain};
 use super::pattern::{Pattern, PatternError};
 use super::prefix;
+use super::screen::Screen;
 use super::stamp;
 use crate::job::TimingPattern;
-use crate::record::{EpochNumbering, Progress};
+use crate::record::{EpochNumbering, MetricPoint, PointKind, Progress};
 
 /// Bytes of a line that [`Evidence::text`] holds at most.
 const EVIDENCE_BYTES: usize = 240;
@@ -60,6 +61,7 @@ struct Reader {
     evidence: Option<Vec<Evidence>>,
     last: Last,
     dull: Dull,
+    screen: Screen,
     /// The recognisers that want every line.
     wanting: u64,
 }
@@ -161,6 +163,7 @@ impl Follower {
             evidence: None,
             last: Last::default(),
             dull: Dull::default(),
+            screen: Screen::default(),
             wanting: 0,
         };
         Ok(Self { lines: Lines::default(), reader })
@@ -232,6 +235,9 @@ impl Last {
 impl Reader {
     /// Takes the next line: holds it back where it is the last one again with a later step, else reads it.
     fn take(&mut self, piece: Piece<'_>) {
+        if self.screen.repeats(&piece) {
+            return;
+        }
         if memchr::memchr(0, piece.bytes).is_some() {
             let narrow = without_nuls(piece.bytes);
             return self.take_plain(Piece { bytes: &narrow, ..piece });
@@ -387,7 +393,14 @@ impl Reader {
         let mut speaking: Vec<&Speaker> =
             self.speakers.iter().filter(|speaker| speaker.spoke.is_some()).collect();
         speaking.sort_by_key(|speaker| speaker.order());
-        let Some((first, others)) = speaking.split_first() else { return Progress::default() };
+        // The figures of a final evaluation come after all training, whoever reads that.
+        let scores = self.speakers.iter().filter(|speaker| speaker.recogniser.name() == "score");
+        let scores: Vec<Progress> = scores.map(|speaker| speaker.fold.progress(None)).collect();
+        let Some((first, others)) = speaking.split_first() else {
+            let mut progress = Progress::default();
+            scores.into_iter().for_each(|score| fill_scores(&mut progress, score));
+            return progress;
+        };
         let mut progress = first.progress();
         let equal = |other: &&&Speaker| {
             // Bars are drawn between plain lines, not between those of a framework that draws its own.
@@ -405,6 +418,7 @@ impl Reader {
         for other in others.iter().filter(unsure).filter(|_| first.certain.is_some()) {
             fill_figures(&mut progress, other.progress());
         }
+        scores.into_iter().for_each(|score| fill_scores(&mut progress, score));
         // Frameworks leave it to the script to say how long all took.
         if weight == Weight::Family && progress.run_seconds.is_none() {
             let plain = |other: &&&Speaker| other.recogniser.weight() == Weight::Plain;
@@ -448,6 +462,23 @@ fn fill(progress: &mut Progress, mut other: Progress) {
         progress.step_times = progress.step_times.or(other.step_times);
     }
     fill_figures(progress, other);
+}
+
+/// Adds the figures of final evaluations, but for those that were read already.
+fn fill_scores(progress: &mut Progress, mut score: Progress) {
+    let evaluated = |points: &[MetricPoint]| {
+        let places =
+            points.iter().filter(|point| point.kind == PointKind::Evaluation).map(|point| point.place + 1);
+        places.max().unwrap_or(0)
+    };
+    for mut point in std::mem::take(&mut score.points) {
+        point.metrics.retain(|name, value| progress.last_metrics.get(name) != Some(value));
+        point.place = evaluated(&progress.points);
+        if !point.metrics.is_empty() {
+            progress.points.push(point);
+        }
+    }
+    fill_figures(progress, score);
 }
 
 /// Fills the figures that stand for themselves.

@@ -4,6 +4,7 @@
 //! ```text
 //! step 0: train loss 10.9210, val loss 10.9209                                         nanoGPT: an evaluation
 //! iter 40: loss 6.2081, time 48.67ms, mfu 10.07%
+//! iter_dt 9.42ms; iter 10: train loss 2.11316                                          minGPT
 //! 490 | loss 5.7543 | lr 4.900000e-05 | 8060.78ms | mfu 0.21%                          llama2.c
 //! step     0 | loss: 10.955029 | lr 4.28e-07 | norm: 15.3 | dt: 9507.77ms | tok/sec: 55142.50       build-nanogpt
 //! step 00004/21400 (0.02%) | loss: 8.893647 | dt: 989.44ms | tok/sec: 529,882 | mfu: 74.13          nanochat
@@ -63,7 +64,11 @@ impl Recogniser for Gpt {
 
 impl Gpt {
     fn read_line<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) -> Option<Event<'a>> {
-        let text = behind_logger(text).trim();
+        // minGPT: `iter_dt 9.42ms; iter 10: train loss 2.11316`.
+        let (step_seconds, text) = match text.trim_start().strip_prefix("iter_dt ").and_then(scan::duration) {
+            Some((seconds, rest)) => (Some(seconds), rest.trim_start_matches([';', ' '])),
+            None => (None, behind_logger(text).trim()),
+        };
         if let Some(event) = standalone(text) {
             return Some(event);
         }
@@ -72,13 +77,16 @@ impl Gpt {
         if rest.trim_start().starts_with("[=") {
             return None;
         }
-        let Read { facts, so_far } = figures::read(rest);
+        let Read { mut facts, so_far } = figures::read(rest);
+        facts.step_seconds = step_seconds.or(facts.step_seconds);
         if so_far.is_none() && !facts.metrics.iter().any(|(name, _)| is_loss(name)) {
             return None;
         }
         let timed = so_far.is_some() || facts.step_seconds.is_some() || facts.throughput.is_some();
         let evaluated = facts.metrics.iter().any(|(name, _)| is_validation(name));
         if evaluated && !timed && self.stepped {
+            // Which step it is of; a step that was told before is not told again.
+            say(Event::Iteration { step: Some(step), of, facts: Facts::default() });
             return Some(Event::Validation { facts });
         }
         self.stepped |= timed || !evaluated;
@@ -95,6 +103,8 @@ fn behind_logger(text: &str) -> &str {
     let ends = [" - ", "] ", "]: ", "INFO: ", "INFO:", " | INFO | ", "INFO "];
     let at = ["step", "Step", "iter", "Iter", "val"].iter().filter_map(|word| head.find(word)).min();
     match at {
+        // A line that names an epoch is of no such script.
+        Some(at) if scan::holds(&text[..at], "epoch") || text[..at].contains("ep:") => text,
         Some(at) if ends.iter().any(|end| text[..at].ends_with(end)) => &text[at..],
         _ => text,
     }
@@ -180,6 +190,7 @@ mod tests {
                 None,
                 None,
             ),
+            ("iter_dt 9.42ms; iter 10: train loss 2.11316", 10, None, Some(0.00942)),
             (
                 "03:22:14 [INFO] [TRAIN] [Rank 0] step: 8, loss: 9.9, tokens_per_second: 76957.79",
                 8,
@@ -205,7 +216,11 @@ mod tests {
     #[test]
     fn evaluations_are_no_steps_where_steps_have_lines() {
         let text = "step 250: train loss 1.9, val loss 2.0";
-        assert!(matches!(read(text)[..], [Event::Validation { .. }]));
+        let step = read(text);
+        assert!(
+            matches!(step[..], [Event::Iteration { step: Some(250), .. }, Event::Validation { .. }]),
+            "{step:?}"
+        );
         let mut said = Vec::new();
         Gpt::default().read(&Line { text, redrawn: false }, &mut |event| said.push(event));
         assert!(matches!(said[..], [Event::Iteration { step: Some(250), .. }]));

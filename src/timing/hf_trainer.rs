@@ -161,11 +161,15 @@ impl HfTrainer {
         }
         let number = |key| dict::get(&pairs, key).and_then(Value::number);
         let epoch = number("epoch").filter(|epoch| (0.0..1e9).contains(epoch));
-        let whole = number("train_runtime");
+        // Beside the loss of a step it is the time so far.
+        let whole = number("train_runtime").filter(|_| number("loss").is_none());
         let evaluated = pairs.iter().any(|(key, _)| key.starts_with("eval_"));
         // Transformers 2.11 to 3.0 print JSON, with the step.
         let (loss, rate) = (number("loss").is_some(), number("learning_rate").is_some());
-        let logged = text.starts_with("{'") && (loss || rate) || loss && rate && number("step").is_some();
+        // LLaMA-Factory has it as `current_steps`.
+        let step = whole_number(number("current_steps")).zip(whole_number(number("total_steps")));
+        let numbered = step.is_some() || number("step").is_some();
+        let logged = text.starts_with("{'") && (loss || rate) || loss && rate && numbered;
         let Some(epoch) = epoch.filter(|_| whole.is_some() || evaluated || logged) else { return };
         self.know(say);
         let mut facts = Facts { metrics: metrics(&pairs), ..Facts::default() };
@@ -173,6 +177,9 @@ impl HfTrainer {
             facts.throughput = Rate::of_run(rate, "samples/s");
         }
         let done = self.read_epoch(epoch, evaluated || whole.is_some(), say);
+        if let Some((step, of)) = step {
+            say(Event::RunStep { epoch: None, epochs: None, step, of: Some(of), facts: Facts::default() });
+        }
         if whole.is_some() {
             (self.over, self.runtime) = (true, whole);
             say(Event::RunEnd { seconds: whole, facts });
@@ -213,7 +220,7 @@ impl HfTrainer {
     fn know<'a>(&mut self, say: &mut dyn FnMut(Event<'a>)) {
         self.known = true;
         if let Some(Held { step, of, step_seconds, throughput }) = self.held.take() {
-            let facts = Facts { step_seconds, throughput, one_pace: true, metrics: Vec::new() };
+            let facts = Facts { step_seconds, throughput, one_pace: true, ..Facts::default() };
             say(Event::RunStep { epoch: None, epochs: None, step, of, facts });
         }
     }
@@ -336,12 +343,18 @@ fn grouped(text: &str) -> Option<u64> {
     Some(number)
 }
 
+/// A count of steps.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the range of the test")]
+fn whole_number(value: Option<f64>) -> Option<u64> {
+    value.filter(|value| (0.0..1e15).contains(value) && value.fract() == 0.0).map(|value| value as u64)
+}
+
 /// The losses and metrics of a dictionary.
 fn metrics<'a>(pairs: &[(&'a str, Value<'a>)]) -> Vec<(std::borrow::Cow<'a, str>, f64)> {
     let no_metric = |key: &str| {
         key == "epoch"
             || key == "step"
-            || key == "total_flos"
+            || matches!(key, "total_flos" | "current_steps" | "total_steps" | "percentage")
             || key.ends_with("_runtime")
             || key.contains("per_second")
     };

@@ -3,17 +3,20 @@
 //! ```text
 //! Epoch 0:  50%|█████     | 50/100 [00:00<00:00, 301.44it/s, loss=0.0991, v_num=13]       0.x and 1.x
 //! Epoch 1: 100%|██████████| 938/938 [00:15<00:00, 60.12it/s, v_num=2, train_loss=0.12]    2.x
-//! Epoch 0/9  ━━━━━━━━━━━━━━━━━ 938/938 0:00:09 • 0:00:00 102.34it/s v_num: 2 loss: 0.12   RichProgressBar
+//! Epoch 0/9  ━━━━━━━━━━━━━━━━━ 938/938 0:00:09 • 0:00:00 102.34it/s v_num: 2 loss: 0.12   RichProgressBar; where its
+//!                                                                   val_loss: 0.14        line is full goes on below
 //! Validation DataLoader 0: 100%|██████████| 79/79 [00:01<00:00, 75.10it/s]
 //! `Trainer.fit` stopped: `max_epochs=3` reached.
 //! ```
+//!
+//! Where there is no terminal the bars of rich come once, behind the line that says that all epochs are done.
 //!
 //! The forms are those of `callbacks/progress/tqdm_progress.py` and `rich_progress.py` (1.5 to 2.x) and of
 //! `callbacks/progress.py` (0.8 to 1.4). Epochs count from 0, before 0.9 from 1. The bar of an epoch counts its validation
 //! too before 2.0. Bars alone may be of anybody: the texts around them and `v_num` tell that they are Lightning's.
 
 use super::bar::{self, Bar};
-use super::event::{Event, Facts, Line, Rate, Recogniser};
+use super::event::{Event, Facts, Line, Recogniser};
 use super::scan;
 
 /// Texts that only Lightning writes.
@@ -32,6 +35,12 @@ const SIGNS: [&str; 12] = [
     "pytorch_lightning",
 ];
 
+/// Blanks before figures that had no room in the line of a bar.
+const BELOW: &str = "                    ";
+
+/// Epochs without a bar at most; the number is the user's.
+const MAX_UNSEEN: u64 = 10_000;
+
 /// What was read of the training so far.
 #[derive(Debug, Default)]
 pub(super) struct Lightning {
@@ -44,6 +53,8 @@ pub(super) struct Lightning {
     /// The epoch that is drawn, and whether its bar was full.
     epoch: Option<u64>,
     full: bool,
+    /// True behind a line of a bar of rich, whose figures may go on below.
+    drawn: bool,
 }
 
 impl Recogniser for Lightning {
@@ -69,27 +80,57 @@ impl Recogniser for Lightning {
         ]
     }
 
+    fn wants_every_line(&self) -> bool {
+        self.drawn
+    }
+
     fn counts_from_zero(&self) -> Option<bool> {
         Some(!self.from_one)
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         let text = line.text.trim();
+        if std::mem::take(&mut self.drawn) && line.text.starts_with(BELOW) {
+            let mut facts = Facts::default();
+            bar::postfix(text, &mut facts);
+            self.drawn = !facts.metrics.is_empty();
+            if self.drawn {
+                return say(Event::Figures { facts });
+            }
+        }
         if !self.known && SIGNS.iter().any(|sign| text.contains(sign)) {
             self.known = true;
             self.from_start = self.epoch.is_none() && !text.contains("v_num");
         }
+        if let Some(epochs) = reached(text).filter(|_| self.known) {
+            self.end_of_fit(epochs, say);
+        }
         if let Some(event) = self.read_line(text).filter(|_| self.known) {
+            self.drawn = text.contains(bar::RULE);
             say(event);
         }
     }
 }
 
+/// `Trainer.fit` stopped: `max_epochs=3` reached.
+fn reached(text: &str) -> Option<u64> {
+    let (_, reached) = text.split_once("`max_epochs=").filter(|_| text.contains("Trainer.fit"))?;
+    scan::unsigned(reached).map(|(epochs, _)| epochs)
+}
+
 impl Lightning {
+    /// All epochs are done; of those of which no bar came, that is all that is known.
+    fn end_of_fit<'a>(&self, epochs: u64, say: &mut dyn FnMut(Event<'a>)) {
+        say(Event::Announce { epochs: Some(epochs), steps: None });
+        let whole = self.from_start && self.epoch.is_none() && epochs <= MAX_UNSEEN;
+        for epoch in (0..epochs).filter(|_| whole) {
+            say(Event::EpochEnd { epoch, epochs: None, seconds: None, step: None, facts: Facts::default() });
+        }
+    }
+
     fn read_line<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
-        if let Some((_, reached)) = text.split_once("`max_epochs=") {
-            let (epochs, _) = scan::unsigned(reached).filter(|_| text.contains("Trainer.fit"))?;
-            return Some(Event::Announce { epochs: Some(epochs), steps: None });
+        if text.contains("`Trainer.fit` stopped") {
+            return None;
         }
         if text.starts_with("Restoring states from") || text.starts_with("Restored all states") {
             self.from_start = false;
@@ -106,7 +147,7 @@ impl Lightning {
             return self.read_bar(&bar, epoch, last);
         }
         // The bars of rich name the last epoch.
-        self.read_bar(&rich(rest)?, epoch, last.and_then(|last| last.checked_add(1)))
+        self.read_bar(&bar::rich(rest)?, epoch, last.and_then(|last| last.checked_add(1)))
     }
 
     fn read_bar<'a>(&mut self, bar: &Bar<'a>, epoch: u64, epochs: Option<u64>) -> Option<Event<'a>> {
@@ -126,31 +167,6 @@ impl Lightning {
             None => Event::Step { epoch, epochs, step: bar.step, of: bar.of, facts },
         })
     }
-}
-
-/// Reads a bar of `RichProgressBar`, whose times and rate stand behind the counts without brackets.
-fn rich(text: &str) -> Option<Bar<'_>> {
-    // Terminals without the lines show dashes.
-    let line = text.find(['━', '╸', '╺']).or_else(|| text.find(" ---"))?;
-    let (label, rest) = text.split_at(line);
-    let rest = rest.trim_start_matches(['━', '╸', '╺', ' ', '-']);
-    let (step, of, rest) = scan::counted(rest)?;
-    let (elapsed, rest) = scan::clock(rest.trim_start())?;
-    let rest = rest.trim_start().strip_prefix('•')?.trim_start();
-    let (remaining, rest) = match scan::clock(rest) {
-        Some((remaining, rest)) => (Some(remaining), rest),
-        None => (None, rest.trim_start_matches(['-', ':'])),
-    };
-    let mut bar = Bar { label: label.trim(), step, of, elapsed: Some(elapsed), remaining, ..Bar::default() };
-    bar.postfix = rest.trim_start();
-    if let Some((value, rest)) = scan::number(bar.postfix)
-        && let Some(("it/s", rest)) = scan::rate_unit(rest)
-    {
-        bar.per_second =
-            Rate::of_run(value, "it/s").filter(|rate| rate.value > 0.0).map(|rate| (rate.value, "it"));
-        bar.postfix = rest.trim_start();
-    }
-    Some(bar)
 }
 
 #[cfg(test)]
@@ -193,5 +209,19 @@ mod tests {
             seen,
             ["step 0 38/Some(938)", "end 0/Some(10) Some(9.0) Some((938, 938)) [(\"loss\", 0.25)]"]
         );
+    }
+
+    #[test]
+    fn a_bar_that_comes_once_is_not_the_only_epoch() {
+        let seen = told(&[
+            "GPU available: False, used: False",
+            "`Trainer.fit` stopped: `max_epochs=2` reached.",
+            "Epoch 1/1  ━━━━━━━━━━━━ 20/20 0:00:00 • 0:00:00 736.36it/s train_loss: 0.553",
+            "                                                               val_loss: 0.563",
+            "val_loss: 3",
+        ]);
+        let ends = ["end 0/None None None []", "end 1/None None None []"];
+        let bar = "end 1/Some(2) None Some((20, 20)) [(\"train_loss\", 0.553)]";
+        assert_eq!(seen, ["announcement", ends[0], ends[1], bar, "figures"]);
     }
 }

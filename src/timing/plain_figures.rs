@@ -183,6 +183,7 @@ impl<'a> Read<'a> {
     fn take_time(&mut self, name: &str, seconds: f64, after: &str) {
         let name = name.to_ascii_lowercase();
         let of_step = [
+            "btime",
             "iter_time",
             "iter time",
             "batch_time",

@@ -4,7 +4,8 @@
 //! [1,0]<stdout>:Epoch 1/5                                  mpirun --tag-output, horovodrun
 //! [prterun-host-1234@1,0]<stdout>: Epoch 1/5               Open MPI 5
 //! [0] Epoch 1/5                                            mpiexec -l, -prepend-rank
-//! [default0]:Epoch 1/5        [rank0]: Epoch 1/5           torchrun
+//! [default0]:Epoch 1/5        [trainer0|0]:Epoch 1/5       torchrun --tee
+//! [rank0]: Epoch 1/5    [RANK 3] Epoch 1/5    Rank 3: Epoch 1/5    (rank 3) Epoch 1/5    loggers of ranks
 //! 0: Epoch 1/5                                             srun --label
 //! worker-0: Epoch 1/5         10.0.0.1: Epoch 1/5          pdsh, as DeepSpeed starts it
 //! (RayTrainWorker pid=1234, ip=10.0.0.1) Epoch 1/5         Ray
@@ -38,8 +39,9 @@ pub(super) fn split(text: &str) -> (Option<&str>, &str) {
 fn mark(text: &str) -> Option<(&str, &str)> {
     let begun = text.trim_start();
     match begun.as_bytes().first()? {
-        b'[' => bracketed(begun),
-        b'(' => ray(begun),
+        b'[' => bracketed(begun).or_else(|| rank(begun)),
+        b'(' => ray(begun).or_else(|| rank(begun)),
+        b'R' | b'r' | b'G' | b'g' | b'P' => rank(begun).or_else(|| host(begun)).or_else(|| service(begun)),
         b'0'..=b'9' => labelled(begun).or_else(|| host(begun)),
         b'a'..=b'z' => host(begun).or_else(|| service(begun)),
         _ => None,
@@ -57,8 +59,8 @@ fn bracketed(text: &str) -> Option<(&str, &str)> {
     {
         return Some((mark, rest));
     }
-    if mark.starts_with("default") || mark.starts_with("rank") {
-        return rest.strip_prefix(':').map(|rest| (mark, rest));
+    if let Some(rest) = rest.strip_prefix(':').filter(|_| role(mark)) {
+        return Some((mark, rest));
     }
     // Rounds of boosting stand in brackets too, before metrics in small letters, as do epochs of MXNet for R.
     if ["Train-", "Validation-"].iter().any(|name| rest.trim_start().starts_with(name)) {
@@ -67,6 +69,37 @@ fn bracketed(text: &str) -> Option<(&str, &str)> {
     let number = !mark.is_empty() && mark.len() <= 4 && mark.bytes().all(|byte| byte.is_ascii_digit());
     let rest = rest.strip_prefix(' ').filter(|_| number)?;
     rest.starts_with(|c: char| c.is_ascii_uppercase() || matches!(c, '[' | ':')).then_some((mark, rest))
+}
+
+/// The name of a torchrun role and the number of its rank: `default0`, `rank0`, `trainer0|0`.
+fn role(mark: &str) -> bool {
+    let (name, _) = mark.split_once('|').unwrap_or((mark, ""));
+    let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = mark.strip_prefix(letters).unwrap_or_default();
+    let counts = ["epoch", "ep", "step", "iter", "it", "batch", "stage", "fold"];
+    number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'|')
+        && number.starts_with(|c: char| c.is_ascii_digit())
+        && letters.len() > 1
+        && letters.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'))
+        && !counts.iter().any(|count| letters.eq_ignore_ascii_case(count))
+}
+
+/// `[RANK 3] `, `[Rank 3]: `, `Rank 3: `, `(rank 3) `, `[GPU0] `.
+fn rank(text: &str) -> Option<(&str, &str)> {
+    let open = text.strip_prefix(['[', '(']);
+    let inside = open.unwrap_or(text);
+    let names = ["global_rank", "global rank", "local_rank", "local rank", "rank", "process", "gpu"];
+    let name = names.iter().find(|name| scan::starts_with_any(inside, &[name]))?;
+    let number = inside[name.len()..].trim_start_matches([' ', ':', '=', '_', '#']);
+    let (_, rest) = scan::unsigned(number)?;
+    let mark = &inside[..inside.len() - rest.len()];
+    let rest = match open {
+        Some(_) => rest.strip_prefix([']', ')']).map(|rest| rest.strip_prefix(':').unwrap_or(rest))?,
+        // `rank 0 of 4`, `GPU 0: Tesla` are no marks of lines; a colon or a bar is.
+        None if scan::holds(name, "rank") => rest.trim_start().strip_prefix([':', '|', '>'])?,
+        None => return None,
+    };
+    rest.strip_prefix(' ').map(|rest| (mark, rest.trim_start_matches(['-', '|', ' '])))
 }
 
 /// `(RayTrainWorker pid=1234, ip=10.0.0.1) `.
@@ -114,7 +147,11 @@ fn service(text: &str) -> Option<(&str, &str)> {
 fn without_time(text: &str) -> &str {
     let begun = text.trim_start();
     let rest = match begun.as_bytes().first() {
-        Some(b'0'..=b'9') => dated(begun).and_then(|rest| rest.strip_prefix(' ')),
+        // TensorFlow has a letter and a blank behind its colon, which those who know it want to see.
+        Some(b'0'..=b'9') => dated(begun).and_then(|rest| match rest.strip_prefix(": ") {
+            Some(rest) if rest.get(1..2) != Some(" ") => Some(rest),
+            _ => rest.strip_prefix(' '),
+        }),
         Some(b'[') => dated(&begun[1..]).and_then(|rest| rest.strip_prefix("] ")),
         Some(b'A'..=b'Z') => syslog(begun),
         _ => None,
@@ -167,6 +204,13 @@ mod tests {
             ("[default3]:Train", "default3", "Train"),
             ("[rank0]: Train", "rank0", " Train"),
             ("[0] Epoch 1/5", "0", "Epoch 1/5"),
+            ("[trainer0|0]:Epoch 1/5", "trainer0|0", "Epoch 1/5"),
+            ("[worker1]:Epoch 1/5", "worker1", "Epoch 1/5"),
+            ("[RANK 3] Epoch 1/5", "RANK 3", "Epoch 1/5"),
+            ("[Rank 3]: Epoch 1/5", "Rank 3", "Epoch 1/5"),
+            ("Rank 3: Epoch 1/5", "Rank 3", "Epoch 1/5"),
+            ("(rank 3) Epoch 1/5", "rank 3", "Epoch 1/5"),
+            ("[GPU0] Epoch 1/5", "GPU0", "Epoch 1/5"),
             ("[3] :::MLLOG {", "3", ":::MLLOG {"),
             (" 2: Train", "2", "Train"),
             ("worker-0: Train", "worker-0", "Train"),
@@ -212,6 +256,9 @@ mod tests {
             "[0] train-rmse:0.6",
             "[1] Train-accuracy=0.7",
             "[12/100] loss 3",
+            "[epoch3]: loss 3",
+            "Rank 0 of 4",
+            "GPU 0: Tesla V100",
             "(1) Train",
             "10 | loss 3",
             "2021-11-05 21:20:01.273872: I tensorflow",

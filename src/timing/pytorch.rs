@@ -140,7 +140,8 @@ fn samples(text: &str) -> Option<Event<'_>> {
     let (share, rest) = rest.split_once(']')?;
     // Samplers for several ranks and last batches leave the count short of the number of samples.
     let done = step >= of || share.contains("(100%");
-    Some(step_or_end(epoch, epochs, (step, of), done, columns(rest)))
+    let facts = Facts { counts_samples: true, ..columns(rest) };
+    Some(step_or_end(epoch, epochs, (step, of), done, facts))
 }
 
 fn step_or_end(
@@ -169,6 +170,12 @@ fn columns(text: &str) -> Facts<'_> {
         }
         if between.trim() == "(" && RATES.contains(&column) {
             facts.throughput = Rate::of_run(value, "samples/s");
+            continue;
+        }
+        if between.trim() == "("
+            && let Some((name, _)) = facts.metrics.last().filter(|(name, _)| name == column)
+        {
+            facts.means.push((name.clone(), value));
             continue;
         }
         column = scan::name(between);
@@ -291,6 +298,7 @@ mod tests {
         };
         assert_eq!(facts.step_seconds, Some(1.044));
         assert_eq!(metrics(&event), [("Loss", 6.0205), ("Acc@1", 3.12)]);
+        assert_eq!(facts.means, [("Loss".into(), 6.3747), ("Acc@1".into(), 1.34)]);
     }
 
     #[test]

@@ -90,6 +90,12 @@ pub(super) fn bracketed(text: &str) -> Option<(Event<'_>, bool)> {
 
 /// Reads `Iteration 100/1000: loss 0.52`.
 pub(super) fn counted(text: &str) -> Option<Event<'_>> {
+    // WeNet has the epoch before the batch.
+    if let Some((_, counts)) = text.split_once("DEBUG TRAIN Batch ") {
+        let (epoch, Some(step), rest) = scan::counted(counts)? else { return None };
+        let facts = plain_figures::read(rest).facts;
+        return Some(Event::Step { epoch, epochs: None, step, of: None, facts });
+    }
     let (step, of, rest) = numbered(text)?;
     // A bar is read by those who know whose it is; Caffe counts the batches of its test runs so.
     if rest.trim_start().starts_with("[=") || rest.contains("=]") || text.contains("caffe.cpp:") {
@@ -136,7 +142,7 @@ pub(super) fn trailing(text: &str) -> Option<Event<'_>> {
     let (figures, counts) = text.strip_suffix(']')?.rsplit_once('[')?;
     let (step, of, rest) = scan::counted(counts)?;
     let of = of.filter(|_| rest.trim().is_empty())?;
-    let facts = plain_figures::read(figures).facts;
+    let facts = Facts { counts_samples: true, ..plain_figures::read(figures).facts };
     let told =
         scan::starts_with_any(figures, &["loss", "train loss", "avg loss"]) && !facts.metrics.is_empty();
     told.then_some(Event::Iteration { step: Some(step), of: Some(of), facts })
@@ -317,6 +323,8 @@ mod tests {
             let Some(Event::Iteration { step: Some(step), of, .. }) = counted(text) else { panic!("{text}") };
             assert_eq!((step, of), (number, all), "{text}");
         }
+        let wenet = counted("2026-05-09 04:06:13,818 DEBUG TRAIN Batch 78/10 loss 28.96 acc 0.5");
+        assert!(matches!(wenet, Some(Event::Step { epoch: 78, step: 10, of: None, .. })), "{wenet:?}");
         assert!(matches!(
             trailing("loss: 2.301498  [   64/60000]"),
             Some(Event::Iteration { step: Some(64), of: Some(60_000), .. })

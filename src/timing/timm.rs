@@ -7,6 +7,8 @@
 //! *** Best metric: 79.24 (epoch 297)
 //! ```
 //!
+//! Of an evaluation the last line counts; behind each value is the mean so far.
+//!
 //! The forms are those of `train_one_epoch` and `validate` in `train.py` (0.3 to 1.0). Steps and epochs count from 0; what
 //! stands in parentheses is the mean of the epoch so far, and the rate is that of all processes.
 
@@ -55,13 +57,19 @@ fn read_line(text: &str) -> Option<Event<'_>> {
     if let Some((_, rest)) = head.split_once("Scheduled epochs: ") {
         return Some(Event::Announce { epochs: Some(scan::unsigned(rest)?.0), steps: None });
     }
-    if head.contains("Test: [") || head.contains("Test (EMA): [") {
+    if let Some((_, rest)) = head.split_once("Test: [").or_else(|| head.split_once("Test (EMA): [")) {
         let mut facts = Facts::default();
-        // Of the pairs of a value and its mean the mean is the figure of the evaluation.
-        columns(text, &mut facts);
-        facts.metrics.clear();
-        facts.step_seconds = None;
-        facts.throughput = None;
+        if let Some((step, Some(of), _)) = scan::counted(rest)
+            && step >= of
+        {
+            let mut means = Facts::default();
+            columns(text, &mut means);
+            facts.metrics = means
+                .means
+                .into_iter()
+                .map(|(name, mean)| (format!("val_{}", name.to_ascii_lowercase()).into(), mean))
+                .collect();
+        }
         return Some(Event::Validation { facts });
     }
     head.contains("*** Best metric: ").then(|| Event::Validation { facts: Facts::default() })
@@ -103,6 +111,10 @@ fn columns<'a>(text: &'a str, facts: &mut Facts<'a>) {
             {
                 facts.metrics.push((name, value));
             }
+        } else if between.trim() == "("
+            && let Some((name, _)) = facts.metrics.last().filter(|(name, _)| name == column)
+        {
+            facts.means.push((name.clone(), value));
         }
         if column == "Batch time" {
             facts.step_seconds = Some(value);
@@ -129,8 +141,21 @@ mod tests {
         let Some(Event::EpochEnd { epoch: 0, step: Some((32, 33)), facts, .. }) = read_line(text) else {
             panic!("{:?}", read_line(text))
         };
-        assert_eq!(facts.metrics, [("Loss".into(), 1.336)]);
+        assert_eq!(
+            (&*facts.metrics, &*facts.means),
+            (&[("Loss".into(), 1.336)][..], &[("Loss".into(), 4.0)][..])
+        );
         assert_eq!((facts.step_seconds, facts.throughput), (Some(0.218), Rate::of_run(36.68, "samples/s")));
+    }
+
+    #[test]
+    fn the_last_line_of_an_evaluation_has_its_figures() {
+        let text = "Test: [  30/30]  Time: 0.044 (0.127)  Loss:   1.462 ( 1.701)  Acc@1:  96.471 ( 94.471)";
+        let Some(Event::Validation { facts }) = read_line(text) else { panic!() };
+        assert_eq!(facts.metrics, [("val_loss".into(), 1.701), ("val_acc@1".into(), 94.471)]);
+        let first = text.replace("  30/30", "   0/30");
+        let Some(Event::Validation { facts }) = read_line(&first) else { panic!() };
+        assert!(facts.is_empty());
     }
 
     #[test]

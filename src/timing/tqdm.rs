@@ -280,6 +280,13 @@ pub(super) fn subject(label: &str) -> Subject {
     if first || evaluated && !any(&["train", "loss"]) {
         return Subject::Evaluation;
     }
+    // torchtune: `1|94|Loss: 0.9960`.
+    if let Some((epoch, rest)) = scan::unsigned(label)
+        && let Some((_, rest)) = rest.strip_prefix('|').and_then(scan::unsigned)
+        && rest.starts_with("|Loss: ")
+    {
+        return Subject::Epoch(epoch, None);
+    }
     if let Some((epoch, epochs)) = epoch_line::numbered(label) {
         return Subject::Epoch(epoch, epochs);
     }

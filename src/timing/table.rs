@@ -1,0 +1,249 @@
+//! Tables: a head that names columns, the first of them an epoch or a step, then rows of numbers.
+//!
+//! ```text
+//!   epoch    train_loss    valid_acc    valid_loss     dur          skorch
+//! -------  ------------  -----------  ------------  ------
+//!       1        0.9521       0.7225        0.8125  0.0501
+//!
+//! epoch     train_loss  valid_loss  accuracy  time                  fastai
+//! Epoch 1/4 : |██████----| 60.00% [15/25 00:00<00:00 0.52]
+//! 0         0.521812    0.481210    0.775000  00:12
+//!
+//!       Iter       Train Loss   Remaining Time                      gradient boosting of scikit-learn
+//!          1           1.2346            0.20s
+//! ```
+//!
+//! Names and numbers stand at least two blanks, a tab or a `|` apart.
+
+use super::bar;
+use super::event::{Event, Facts, Line, Recogniser};
+use super::scan;
+use super::step_line::is_measure;
+
+/// Names of a first column.
+const EPOCHS: [&str; 2] = ["epoch", "epochs"];
+const STEPS: [&str; 5] = ["iter", "iteration", "step", "round", "iters"];
+
+/// Names of a column with the time of a row.
+const TIMES: [&str; 5] = ["dur", "time", "duration", "epoch_time", "seconds"];
+
+/// Parts of names of columns that are no metrics.
+const OTHERS: [&str; 5] = ["time", "eta", "remain", "elapsed", "dur"];
+
+/// Lines between two rows at most, such as warnings and bars; then the table is over.
+const BETWEEN: u32 = 500;
+
+/// The table that is read.
+#[derive(Debug)]
+struct Head {
+    columns: Vec<String>,
+    by_epoch: bool,
+    /// The first column of the last row, and the lines since.
+    last: Option<u64>,
+    since: u32,
+}
+
+/// The recogniser.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    head: Option<Head>,
+    /// fastai's bar: its label, and whether it was full. The next bar of the same label is of the validation.
+    bar: (u64, bool),
+}
+
+impl Recogniser for Table {
+    fn name(&self) -> &'static str {
+        "table"
+    }
+
+    fn triggers(&self) -> &'static [&'static str] {
+        &["poch  ", "poch\t", "poch |", "ter  ", "teration  ", "tep  ", "ound  "]
+    }
+
+    fn wants_every_line(&self) -> bool {
+        self.head.is_some()
+    }
+
+    fn counts_from_zero(&self) -> Option<bool> {
+        Some(false)
+    }
+
+    fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
+        if let Some(head) = head(line.text) {
+            self.head = Some(head);
+            return;
+        }
+        let Some(head) = &mut self.head else { return };
+        if let Some(event) = head.row(line.text) {
+            return say(event);
+        }
+        head.since += 1;
+        if head.since > BETWEEN {
+            self.head = None;
+        } else if let Some((epoch, epochs, step, of)) = fastai(line.text) {
+            say(Event::Announce { epochs: Some(epochs), steps: None });
+            if self.bar.0 != epoch {
+                self.bar = (epoch, false);
+            }
+            let full = self.bar.1;
+            self.bar.1 |= step == of;
+            if !full {
+                say(Event::Iteration { step: Some(step), of: Some(of), facts: Facts::default() });
+            }
+        }
+    }
+}
+
+/// The cells of a line.
+fn cells(text: &str) -> impl Iterator<Item = &str> {
+    let bare = text.trim().trim_matches(['|', '│', '┃']);
+    bare.split(['\t', '|', '│', '┃'])
+        .flat_map(|cell| cell.split("  "))
+        .map(str::trim)
+        // skorch marks the rows behind which it saved a checkpoint.
+        .filter(|cell| !cell.is_empty() && *cell != "+")
+}
+
+/// Reads a head: every cell a name, the first that of a counter, and one that of a loss or metric.
+fn head(text: &str) -> Option<Head> {
+    let first = cells(text).next()?.to_ascii_lowercase();
+    let by_epoch = EPOCHS.contains(&first.as_str());
+    if !by_epoch && !STEPS.contains(&first.as_str()) {
+        return None;
+    }
+    let name = |cell: &&str| {
+        cell.len() <= 40 && cell.starts_with(char::is_alphabetic) && !cell.contains([':', '=', '/'])
+    };
+    let columns: Vec<String> = cells(text).filter(|cell| *cell != "cp").map(str::to_owned).collect();
+    let told = columns.len() > 1
+        && columns.iter().all(|cell| name(&cell.as_str()))
+        && columns.iter().any(|cell| is_measure(cell));
+    told.then_some(Head { columns, by_epoch, last: None, since: 0 })
+}
+
+impl Head {
+    /// Reads a row: a number, or a time, in each column.
+    fn row<'a>(&mut self, text: &str) -> Option<Event<'a>> {
+        if !text.trim_start_matches(['|', '│', ' ', '\t']).starts_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
+        let row: Vec<&str> = cells(text).collect();
+        let (count, "") = scan::unsigned(row.first()?)? else { return None };
+        if row.len() != self.columns.len() || self.last.is_some_and(|last| count <= last && count > 1) {
+            return None;
+        }
+        let (mut facts, mut seconds) = (Facts::default(), None);
+        for (name, cell) in self.columns.iter().zip(&row).skip(1) {
+            let lower = name.to_ascii_lowercase();
+            if TIMES.contains(&lower.as_str()) {
+                seconds = time(cell);
+                continue;
+            }
+            if OTHERS.iter().any(|other| lower.contains(other)) {
+                time(cell)?;
+                continue;
+            }
+            match scan::number(cell) {
+                Some((value, "")) => facts.metrics.push((name.clone().into(), value)),
+                _ if matches!(*cell, "None" | "#na#" | "-") => {}
+                _ => return None,
+            }
+        }
+        (self.last, self.since) = (Some(count), 0);
+        Some(if self.by_epoch {
+            Event::EpochEnd { epoch: count, epochs: None, seconds, step: None, facts }
+        } else {
+            facts.step_seconds = seconds;
+            Event::RunStep { epoch: None, epochs: None, step: count, of: None, facts }
+        })
+    }
+}
+
+/// Seconds of `0.0501`, `0.20s` or `00:12`; a clock that shows no second yet says nothing.
+fn time(cell: &str) -> Option<f64> {
+    if let Some((seconds, "")) = bar::clock(cell) {
+        return Some(seconds).filter(|seconds| *seconds > 0.0);
+    }
+    let (seconds, rest) = scan::duration(cell).or_else(|| scan::number(cell))?;
+    rest.is_empty().then_some(seconds)
+}
+
+/// The epoch, their number, the step and the steps of `Epoch 1/4 : |██----| 60.00% [15/25 00:00<00:00 0.52]`.
+fn fastai(text: &str) -> Option<(u64, u64, u64, u64)> {
+    let (epoch, epochs, rest) = scan::counted(text.trim_start().strip_prefix("Epoch ")?)?;
+    let (_, counts) = rest.strip_prefix(" : |")?.split_once("% [")?;
+    let (step, of, _) = scan::counted(counts)?;
+    Some((epoch, epochs?, step, of?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(lines: &[&str]) -> Vec<String> {
+        let (mut table, mut said) = (Table::default(), Vec::new());
+        for text in lines {
+            table.read(&Line { text, redrawn: false }, &mut |event| {
+                said.push(match event {
+                    Event::EpochEnd { epoch, seconds, facts, .. } => {
+                        format!("{epoch} {seconds:?} {:?}", facts.metrics)
+                    }
+                    Event::RunStep { step, facts, .. } => format!("step {step} {:?}", facts.metrics),
+                    Event::Iteration { step, of, .. } => format!("{step:?} {of:?}"),
+                    other => other.kind().to_owned(),
+                });
+            });
+        }
+        said
+    }
+
+    #[test]
+    fn rows_have_the_names_of_their_head() {
+        assert_eq!(
+            said(&[
+                "  epoch    train_loss    cp    dur",
+                "-------  ------------  ----  ------",
+                "      1        0.9521     +  0.0501",
+                "      2        nan            0.0401",
+            ]),
+            ["1 Some(0.0501) [(\"train_loss\", 0.9521)]", "2 Some(0.0401) [(\"train_loss\", NaN)]"]
+        );
+        assert_eq!(
+            said(&[
+                "      Iter       Train Loss   Remaining Time",
+                "        10           1.2346            0.20s"
+            ]),
+            ["step 10 [(\"Train Loss\", 1.2346)]"]
+        );
+        assert_eq!(
+            said(&[
+                "epoch     train_loss  accuracy  time    ",
+                "Epoch 1/2 : |██--| 60.00% [15/25 00:00<00:00 0.52]",
+                "Epoch 1/2 : |████| 100.00% [25/25 00:00<00:00 0.52]",
+                "Epoch 1/2 : |██--| 60.00% [3/7 00:00<00:00 0.52]",
+                "0         0.521812    0.775000  00:12     ",
+            ]),
+            [
+                "announcement",
+                "Some(15) Some(25)",
+                "announcement",
+                "Some(25) Some(25)",
+                "announcement",
+                "0 Some(12.0) [(\"train_loss\", 0.521812), (\"accuracy\", 0.775)]"
+            ]
+        );
+    }
+
+    #[test]
+    fn other_lines_are_left_alone() {
+        for lines in [
+            ["epoch  time", "1  2.0"],
+            ["Epoch  GPU_mem  box_loss", "1/3  2.5G  1.2"],
+            ["Step  1  loss", "1  2  3"],
+            ["iter  loss", "1  2  3"],
+            ["iteration: 3  loss: 2", "1  2"],
+        ] {
+            assert_eq!(said(&lines), [""; 0], "{lines:?}");
+        }
+    }
+}
