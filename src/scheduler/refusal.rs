@@ -69,7 +69,9 @@ impl Fault {
     pub(super) fn meaning(self) -> &'static str {
         match self {
             Self::Busy => "the scheduler gave no answer; the same may succeed a little later",
-            Self::Gone => "the scheduler does not know the job (any more): ask its accounting, or `dlrun show`",
+            Self::Gone => {
+                "the scheduler does not know the job (any more): ask its accounting, or `dlrun show`"
+            }
             Self::Queue => "no such queue, or it takes no jobs: `dlrun doctor` lists the queues",
             Self::Account => "the account does not exist, or this user may not charge it",
             Self::Qos => "the quality of service does not exist, or the account may not use it",

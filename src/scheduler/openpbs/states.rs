@@ -38,7 +38,9 @@ fn ended(signs: Signs<'_>) -> JobState {
         (Some(MOVED), _) => JobState::Unknown,
         (Some(DELETED), _) => JobState::Cancelled,
         (_, Some(0)) => JobState::Completed,
-        (_, Some(code)) => ends::of_code(Some(Pbs::OpenPbs), code).map_or(JobState::Failed, |(state, _)| state),
+        (_, Some(code)) => {
+            ends::of_code(Some(Pbs::OpenPbs), code).map_or(JobState::Failed, |(state, _)| state)
+        }
         // One whose dependency failed, or an element that was deleted, has neither code nor start.
         (_, None) if !signs.started => JobState::Cancelled,
         (_, None) => JobState::Unknown,

@@ -5,9 +5,8 @@ use crate::scheduler::refusal::{self, Fault};
 
 /// Commands that begin their complaints with their name.
 const SLURM: [&str; 8] = ["sbatch", "srun", "salloc", "squeue", "sacct", "sinfo", "scontrol", "scancel"];
-const PBS: [&str; 11] = [
-    "qsub", "qstat", "qdel", "qhold", "qrls", "qalter", "qrerun", "qsig", "qmgr", "pbsnodes", "pbs_iff",
-];
+const PBS: [&str; 11] =
+    ["qsub", "qstat", "qdel", "qhold", "qrls", "qalter", "qrerun", "qsig", "qmgr", "pbsnodes", "pbs_iff"];
 
 /// The kind of a refusal, with the name of the scheduler, from whatever its program printed.
 pub(super) fn classify(text: &str) -> Option<(&'static str, RefusalSeen)> {
@@ -46,7 +45,16 @@ fn speaker(line: &str) -> Option<&'static str> {
 
 /// What is no complaint: `qsub: waiting for job 7.srv to start`, `srun: job 7 queued and waiting for resources`.
 fn is_news(said: &str) -> bool {
-    ["waiting for job", "job ", "Pending job", "Granted job", "Submitted ", "Relinquishing", "Nodes ", "debug"]
-        .iter()
-        .any(|news| said.starts_with(news))
+    [
+        "waiting for job",
+        "job ",
+        "Pending job",
+        "Granted job",
+        "Submitted ",
+        "Relinquishing",
+        "Nodes ",
+        "debug",
+    ]
+    .iter()
+    .any(|news| said.starts_with(news))
 }
