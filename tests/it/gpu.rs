@@ -424,7 +424,10 @@ at 0 temperature 40
             at_ms: Some(at_ms),
             condition: GpuCondition::Fresh,
         };
-        let readings = share.readings(&GpuReport { gpus: vec![state], missing: None }, |pid| pid == 7);
+        let readings = share
+            .readings(&GpuReport { gpus: vec![state], missing: None, ..GpuReport::default() }, |pid| {
+                pid == 7
+            });
         usage.add(&readings[0], at_ms);
     }
     assert_eq!(usage.readings, 4);
