@@ -24,6 +24,8 @@ pub enum CauseKind {
     Cancel,
     /// The container did not start; the user's program never ran.
     Container,
+    /// The node lacks what the job needs, such as a module or a directory; the user's program never ran.
+    Setup,
 }
 
 impl CauseKind {
@@ -38,6 +40,7 @@ impl CauseKind {
             Self::Preemption => "preemption",
             Self::Cancel => "cancel",
             Self::Container => "container",
+            Self::Setup => "setup",
         }
     }
 
@@ -51,7 +54,7 @@ impl CauseKind {
     #[must_use]
     pub fn state(self) -> JobState {
         match self {
-            Self::Program | Self::Container => JobState::Failed,
+            Self::Program | Self::Container | Self::Setup => JobState::Failed,
             Self::TimeLimit => JobState::Timeout,
             Self::Memory => JobState::OutOfMemory,
             Self::Node => JobState::NodeFail,
@@ -101,6 +104,14 @@ impl Cause {
     #[must_use]
     pub fn container(words: &str) -> Self {
         Self { kind: CauseKind::Container, text: format!("the container did not start: {words}") }
+    }
+}
+
+impl Cause {
+    /// The batch script could not start the command; `words` are its own.
+    #[must_use]
+    pub fn setup(words: &str) -> Self {
+        Self { kind: CauseKind::Setup, text: format!("dlrun could not start it: {words}") }
     }
 }
 

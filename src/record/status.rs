@@ -161,9 +161,16 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
     status.stuck = status.state == JobState::Pending && queue.is_some_and(|entry| entry.stuck);
     let notice = outcome.notice.as_ref().filter(|notice| Some(notice.kind) == explained);
     let stated = notice.map(|notice| &*notice.line);
-    status.cause =
-        container_failure(outcome, &status).or_else(|| Cause::of(status.state, status.exit, stated));
+    status.cause = container_failure(outcome, &status)
+        .or_else(|| setup_failure(end, &status))
+        .or_else(|| Cause::of(status.state, status.exit, stated));
     status
+}
+
+/// A failure of the batch script before it started the command.
+fn setup_failure(end: Option<&Sentinel>, status: &Status) -> Option<Cause> {
+    let words = end.and_then(|end| end.refused.as_deref());
+    words.filter(|_| status.state == JobState::Failed).map(Cause::setup)
 }
 
 /// A failure that was the container's, by what its node noted of the exit code that the run has.
@@ -247,7 +254,7 @@ mod tests {
     use super::*;
 
     fn mark(exit_code: Option<i32>) -> Option<Sentinel> {
-        Some(Sentinel { format: 1, at_ms: 1000, node: "n1".into(), job_id: None, exit_code })
+        Some(Sentinel { format: 1, at_ms: 1000, node: "n1".into(), job_id: None, exit_code, refused: None })
     }
 
     fn entry(state: JobState) -> QueueEntry {
