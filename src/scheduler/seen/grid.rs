@@ -90,6 +90,10 @@ fn named<'a>(lines: &[&'a str], columns: Columns<'_>) -> Grid<'a> {
 
 /// What separates the cells of a head; `None` where it holds none, or is no head.
 fn separator<'s>(head: &str, given: Option<&'s str>, words: &Words) -> Option<&'s str> {
+    // A command line, not a head.
+    if head.contains(['$', '\'', '"', '=', '{']) {
+        return None;
+    }
     let fits = |separator: &&str| {
         let cells: Vec<String> = head.split(separator).map(plain).collect();
         let known = cells.iter().filter(|name| (words.kind)(name).is_some()).count();
@@ -143,15 +147,23 @@ fn tokens(line: &str) -> Vec<Token<'_>> {
     tokens
 }
 
+/// What `qstat -a` and `pbsnodes -aSj` have above their heads.
+const UPPER_HEADS: [&str; 6] = ["Req'd", "Elap", "mem", "ncpus", "nmics", "ngpus"];
+
 /// Dashes below the head are as wide as the columns. What is above the head belongs to it (`Req'd` above `Time`).
 fn ruled<'a>(lines: &[&'a str], at: usize, words: &Words) -> Grid<'a> {
-    let above = at.checked_sub(1).map(|above| lines[above]).filter(|line| line.starts_with("   "));
+    let is_part = |line: &&str| line.split_whitespace().all(|word| UPPER_HEADS.contains(&word));
+    let above = at.checked_sub(1).map(|above| lines[above]).filter(is_part);
     let under = |line: &str, from: usize, to: usize| -> String {
         let fits = |token: &Token<'_>| token.from < to && token.to > from;
         tokens(line).iter().filter(|token| fits(token)).map(|token| token.text.to_owned()).collect()
     };
-    let rule = tokens(lines[at + 1]);
-    let heads = rule.iter().map(|dashes| {
+    let (rule, head) = (tokens(lines[at + 1]), tokens(lines[at]));
+    let heads = rule.iter().enumerate().map(|(column, dashes)| {
+        // One word each, wherever a mail has moved them.
+        if above.is_none() && head.len() == rule.len() {
+            return (plain(head[column].text), dashes.from, dashes.to);
+        }
         let name = above.map(|line| under(line, dashes.from, dashes.to)).unwrap_or_default();
         (plain(&format!("{name}{}", under(lines[at], dashes.from, dashes.to))), dashes.from, dashes.to)
     });
@@ -187,6 +199,12 @@ const MOST_TOKENS: usize = 60;
 /// The words of a line under the heads that they fit best: columns are aligned left or right, cells may be empty or hold
 /// blanks. The cheapest of all ways in order, by dynamic programming.
 fn fitted<'a>(line: &'a str, tokens: &[Token<'a>], heads: &[Head], words: &Words) -> Vec<&'a str> {
+    // As many words as columns, each of its kind: they need not be below their heads.
+    let is_simple = tokens.len() == heads.len()
+        && tokens.iter().zip(heads).all(|(token, head)| fits(token, kind_of(head, words), words));
+    if is_simple {
+        return tokens.iter().map(|token| token.text).collect();
+    }
     let count = tokens.len().min(MOST_TOKENS);
     // cost[i]: of the first i words in the columns so far; from[j][i]: where the cell of column j began.
     let mut cost = vec![u64::MAX; count + 1];
@@ -226,18 +244,26 @@ fn fitted<'a>(line: &'a str, tokens: &[Token<'a>], heads: &[Head], words: &Words
     cells
 }
 
-/// How ill some words fit under a head.
-fn price(cell: &[Token<'_>], head: &Head, is_last: bool, words: &Words) -> u64 {
-    const WRONG: u64 = 1000;
-    let kind = (words.kind)(&head.0).unwrap_or(Kind::Free);
-    let Some(first) = cell.first() else {
-        return if kind == Kind::State { WRONG } else { 4 };
-    };
-    let fits = match kind {
-        Kind::Number => is_digits(first.text),
+fn kind_of(head: &Head, words: &Words) -> Kind {
+    (words.kind)(&head.0).unwrap_or(Kind::Free)
+}
+
+/// Says whether a word can begin a cell of this kind.
+fn fits(first: &Token<'_>, kind: Kind, words: &Words) -> bool {
+    match kind {
+        Kind::Number => is_digits(first.text) || first.text.starts_with("--"),
         Kind::State => (words.is_state)(first.text),
         Kind::Time => first.text.contains(':') || !is_digits(first.text),
         Kind::Free => true,
+    }
+}
+
+/// How ill some words fit under a head.
+fn price(cell: &[Token<'_>], head: &Head, is_last: bool, words: &Words) -> u64 {
+    const WRONG: u64 = 1000;
+    let kind = kind_of(head, words);
+    let Some(first) = cell.first() else {
+        return if kind == Kind::State { WRONG } else { 4 };
     };
     let more = u64::try_from(cell.len() - 1).unwrap_or(u64::MAX);
     let more = if kind == Kind::Free { more } else { more.saturating_mul(WRONG / 2) };
@@ -247,5 +273,5 @@ fn price(cell: &[Token<'_>], head: &Head, is_last: bool, words: &Words) -> u64 {
         u64::try_from(right.max(head.1.saturating_sub(token.to))).unwrap_or(u64::MAX).min(30)
     };
     let gap: u64 = cell.iter().map(gap).sum();
-    more.saturating_add(gap * 2).saturating_add(if fits { 0 } else { WRONG })
+    more.saturating_add(gap * 2).saturating_add(if fits(first, kind, words) { 0 } else { WRONG })
 }

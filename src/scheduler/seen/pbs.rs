@@ -29,7 +29,10 @@ pub(super) fn job(id: &str, of: &Attributes) -> Option<JobSeen> {
         name: get(&["Job_Name"]).map(str::to_owned),
         state: state_word(state, raw_state == "H"),
         raw_state: raw_state.to_owned(),
-        reason: get(&["comment"]).filter(|_| !state.is_final()).map(str::to_owned),
+        // Of a job that runs it says where it runs.
+        reason: get(&["comment"])
+            .filter(|_| !state.is_final() && state != JobState::Running)
+            .map(str::to_owned),
         exit_code,
         signal: exit_code.and_then(signal),
         start: get(&["start_time", "stime"]).and_then(moment),
@@ -181,7 +184,8 @@ pub(super) fn pbsnodes(text: &str) -> Option<Seen> {
     let mut nodes = Vec::new();
     let mut block: Option<(String, Attributes)> = None;
     for line in text.lines().chain(std::iter::once("")) {
-        let is_name = !line.starts_with(char::is_whitespace) && !line.is_empty() && !line.contains(' ');
+        // A long value may go on at the beginning of a line, with a comma.
+        let is_name = line.starts_with(|c: char| c.is_ascii_alphanumeric()) && !line.contains(' ');
         if is_name || line.is_empty() {
             nodes.extend(block.take().and_then(|(name, of)| node(&name, &of)));
         }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::field::{gpus_of_gres, gpus_of_tres, said};
 use super::slurm_node::node_state;
 use super::{JobSeen, NodeSeen, Printed, Seen, state_word};
+use crate::job::JobState;
 use crate::scheduler::slurm;
 
 pub(super) fn read(text: &str) -> Option<Seen> {
@@ -41,11 +42,13 @@ fn job(job: &Value) -> Option<JobSeen> {
     let past = job.get("time").filter(|time| time.is_object());
     let state = job.get("job_state").or_else(|| job["state"].get("current")).unwrap_or(&job["state"]);
     let raw_state = state_words(state);
+    let known = slurm::job_state(&raw_state);
     let reason = job.get("state_reason").unwrap_or(&job["state"]["reason"]).as_str().and_then(said);
     let (exit_code, signal) = exit(&job["exit_code"]);
     let time = |live: &str, recorded: &str| {
         let value = past.map_or(&job[live], |past| &past[recorded]);
-        number(value).filter(|seconds| *seconds > 0)
+        // Of a job that waits it is an expectation.
+        number(value).filter(|seconds| *seconds > 0 && known != JobState::Pending)
     };
     let (array_id, task) = array(job);
     let limit = past.map_or(&job["time_limit"], |past| &past["limit"]);
@@ -54,7 +57,7 @@ fn job(job: &Value) -> Option<JobSeen> {
         job_id: Some(array_id.as_ref().zip(task).map_or(id, |(array, task)| format!("{array}_{task}"))),
         guess: None,
         name: text(job, "name"),
-        state: state_word(slurm::job_state(&raw_state), reason.is_some_and(slurm::is_hold)),
+        state: state_word(known, reason.is_some_and(slurm::is_hold)),
         raw_state,
         reason: reason.map(str::to_owned),
         exit_code,

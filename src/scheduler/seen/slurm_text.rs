@@ -3,6 +3,7 @@
 use super::field::{exit, gpus_of_gres, gpus_of_tres, leading_number, moment, said};
 use super::slurm_node::node_state;
 use super::{JobSeen, NodeSeen, Seen, state_word};
+use crate::job::JobState;
 use crate::scheduler::slurm;
 
 /// `KEY=value` pairs of one record. Values hold blanks and `=`, so a pair begins only where a known kind of key does: a
@@ -61,6 +62,7 @@ fn job(record: &str) -> Option<JobSeen> {
     let pairs = pairs(record);
     let of = |key: &str| value(&pairs, key);
     let raw_state = of("JobState")?;
+    let state = slurm::job_state(raw_state);
     let reason = of("Reason");
     let exit = of("ExitCode").and_then(exit);
     let array_id = of("ArrayJobId").map(str::to_owned);
@@ -76,13 +78,14 @@ fn job(record: &str) -> Option<JobSeen> {
         job_id: Some(array_id.as_ref().zip(index).map_or(id, |(array, index)| format!("{array}_{index}"))),
         guess: None,
         name: of("JobName").map(str::to_owned),
-        state: state_word(slurm::job_state(raw_state), reason.is_some_and(slurm::is_hold)),
+        state: state_word(state, reason.is_some_and(slurm::is_hold)),
         raw_state: raw_state.to_owned(),
         reason: reason.map(str::to_owned),
         exit_code: exit.map(|(code, _)| code),
         signal: exit.map(|(_, signal)| signal),
-        start: of("StartTime").and_then(moment),
-        end: of("EndTime").and_then(moment),
+        // Of a job that waits they are expectations.
+        start: of("StartTime").and_then(moment).filter(|_| state != JobState::Pending),
+        end: of("EndTime").and_then(moment).filter(|_| state != JobState::Pending),
         elapsed_s: of("RunTime").and_then(slurm::seconds),
         nodes,
         node_list: of("NodeList").map(str::to_owned),
@@ -106,12 +109,15 @@ pub(super) fn scontrol_node(text: &str) -> Option<Seen> {
 fn node(record: &str) -> Option<NodeSeen> {
     let pairs = pairs(record);
     let of = |key: &str| value(&pairs, key);
-    let raw_state = of("State")?;
+    let raw_state = of("State").unwrap_or_default();
     let configured = of("CfgTRES").and_then(gpus_of_tres);
     let by_gres = of("Gres").map_or(0, gpus_of_gres);
     // An empty list says that no job has anything.
     let is_listed = pairs.iter().any(|(key, _)| *key == "AllocTRES");
-    let used = of("AllocTRES").and_then(gpus_of_tres).or_else(|| is_listed.then_some(0));
+    // Where GPUs are not tracked, no list names those in use.
+    let is_tracked = by_gres == 0 || configured != Some(0);
+    let used =
+        of("AllocTRES").and_then(gpus_of_tres).or_else(|| is_listed.then_some(0)).filter(|_| is_tracked);
     Some(NodeSeen {
         name: of("NodeName")?.to_owned(),
         state: node_state(raw_state),

@@ -130,6 +130,7 @@ fn kind(name: &str) -> Option<Kind> {
         () if is(&[STATE]) => Kind::State,
         () if is(&[ID]) || (is(&[NODES]) && name != "reqnodes") => Kind::Number,
         () if is(&[ELAPSED, LIMIT]) || ["timeleft", "timeuse"].contains(&name) => Kind::Time,
+        () if name == "sessid" || name == "tsk" => Kind::Number,
         () if name == "cpus" || name == "weight" || name == "tmpdisk" || name == "nodesaiot" => Kind::Number,
         () if is(&[NAME, REASON, EXIT, START, END, NODE_LIST, TRES, GRES, RESTARTS, NODE, CPUS, TASK]) => {
             Kind::Free
@@ -361,10 +362,15 @@ fn pbs_jobs(grid: &Grid<'_>) -> Seen {
         job.name = row.cell(NAME).map(str::to_owned);
         if is_alternate {
             job.nodes = row.number(&["nds"]);
-            job.time_limit_s = row.cell(&["reqdtime"]).and_then(hours);
-            job.elapsed_s = row.cell(&["elaptime"]).and_then(hours);
+            // In whole minutes: less than one is not known.
+            job.time_limit_s = row.cell(&["reqdtime"]).and_then(hours).filter(|limit| *limit > 0);
+            // `-n1` adds the places to the line.
+            let last = row.cell(&["elaptime"]).unwrap_or_default();
+            let (elapsed, places) = last.split_once(char::is_whitespace).unwrap_or((last, ""));
+            job.elapsed_s = hours(elapsed);
+            job.node_list = said(places).map(str::to_owned);
         }
-        let below = grid.below.get(row.at).filter(|below| !below.is_empty());
+        let below = grid.below.get(row.at).filter(|below| said(below).is_some());
         if let Some(below) = below {
             let first = below.split(' ').next().unwrap_or_default();
             if first.contains('/') || (first.starts_with('(') && first.contains(':')) {
