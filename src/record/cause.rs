@@ -26,6 +26,8 @@ pub enum CauseKind {
     Container,
     /// The node lacks what the job needs, such as a module or a directory; the user's program never ran.
     Setup,
+    /// A job that it waited for did not end as it had to; it never ran.
+    Dependency,
 }
 
 impl CauseKind {
@@ -41,6 +43,7 @@ impl CauseKind {
             Self::Cancel => "cancel",
             Self::Container => "container",
             Self::Setup => "setup",
+            Self::Dependency => "dependency",
         }
     }
 
@@ -59,7 +62,7 @@ impl CauseKind {
             Self::Memory => JobState::OutOfMemory,
             Self::Node => JobState::NodeFail,
             Self::Preemption => JobState::Preempted,
-            Self::Cancel => JobState::Cancelled,
+            Self::Cancel | Self::Dependency => JobState::Cancelled,
         }
     }
 }

@@ -121,7 +121,10 @@ fn to_text(rows: &[RunRow], prefixes: &[String]) -> String {
 fn why(status: &Status) -> String {
     let program = || {
         let told = |cause: &&Cause| {
-            matches!(cause.kind, CauseKind::Program | CauseKind::Container | CauseKind::Setup)
+            matches!(
+                cause.kind,
+                CauseKind::Program | CauseKind::Container | CauseKind::Setup | CauseKind::Dependency
+            )
         };
         let cause = status.cause.as_ref().filter(told);
         cause.map(|cause| cause.text.clone())

@@ -109,9 +109,7 @@ fn traced(text: &str) -> Vec<(String, &str, String)> {
 /// `Job: ID`, then what the daemons' logs and the accounting (`A`) say of it.
 pub(super) fn tracejob(text: &str) -> Option<Seen> {
     let head = text.lines().find_map(|line| line.trim().strip_prefix("Job: "))?.trim();
-    if leading_number(head).is_none() {
-        return None;
-    }
+    leading_number(head)?;
     let events = traced(text);
     let whole = events.iter().map(|(.., said)| said.as_str()).collect::<Vec<_>>().join(" ");
     let mut job = JobSeen {
@@ -122,11 +120,10 @@ pub(super) fn tracejob(text: &str) -> Option<Seen> {
     };
     for (when, daemon, words) in &events {
         // What the accounting has of it: name, places, limits.
-        if *daemon == "A" && words.contains('=') {
-            if let Some(told) = event_of("S", head, words) {
-                let JobSeen { name, nodes, node_list, gpus, time_limit_s, elapsed_s, restarts, .. } = told;
-                job = JobSeen { name, nodes, node_list, gpus, time_limit_s, elapsed_s, restarts, ..job };
-            }
+        let told = event_of("S", head, words).filter(|_| *daemon == "A" && words.contains('='));
+        if let Some(told) = told {
+            let JobSeen { name, nodes, node_list, gpus, time_limit_s, elapsed_s, restarts, .. } = told;
+            job = JobSeen { name, nodes, node_list, gpus, time_limit_s, elapsed_s, restarts, ..job };
         }
         if let Some((_, name)) = words.split_once("job name = ") {
             job.name.get_or_insert(name.split(',').next().unwrap_or_default().to_owned());
