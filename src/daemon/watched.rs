@@ -443,7 +443,7 @@ mod tests {
             at_ms: Some(1),
             condition: GpuCondition::Fresh,
         };
-        let report = GpuReport { gpus: vec![state], missing: None };
+        let report = GpuReport { gpus: vec![state], missing: None, ..GpuReport::default() };
         let seen = [("GPU-1", 70_000), ("GPU-1", own), ("GPU-2", 70_000)];
         let seen = seen.map(|(uuid, uid)| is_anothers(&report, uuid, uid));
         drop(other.stdin.take());

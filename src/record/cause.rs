@@ -24,6 +24,10 @@ pub enum CauseKind {
     Cancel,
     /// The container did not start; the user's program never ran.
     Container,
+    /// The node lacks what the job needs, such as a module or a directory; the user's program never ran.
+    Setup,
+    /// A job that it waited for did not end as it had to; it never ran.
+    Dependency,
 }
 
 impl CauseKind {
@@ -38,6 +42,8 @@ impl CauseKind {
             Self::Preemption => "preemption",
             Self::Cancel => "cancel",
             Self::Container => "container",
+            Self::Setup => "setup",
+            Self::Dependency => "dependency",
         }
     }
 
@@ -51,12 +57,12 @@ impl CauseKind {
     #[must_use]
     pub fn state(self) -> JobState {
         match self {
-            Self::Program | Self::Container => JobState::Failed,
+            Self::Program | Self::Container | Self::Setup => JobState::Failed,
             Self::TimeLimit => JobState::Timeout,
             Self::Memory => JobState::OutOfMemory,
             Self::Node => JobState::NodeFail,
             Self::Preemption => JobState::Preempted,
-            Self::Cancel => JobState::Cancelled,
+            Self::Cancel | Self::Dependency => JobState::Cancelled,
         }
     }
 }
@@ -101,6 +107,14 @@ impl Cause {
     #[must_use]
     pub fn container(words: &str) -> Self {
         Self { kind: CauseKind::Container, text: format!("the container did not start: {words}") }
+    }
+}
+
+impl Cause {
+    /// The batch script could not start the command; `words` are its own.
+    #[must_use]
+    pub fn setup(words: &str) -> Self {
+        Self { kind: CauseKind::Setup, text: format!("dlrun could not start it: {words}") }
     }
 }
 

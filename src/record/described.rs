@@ -92,8 +92,7 @@ mod tests {
             queue: Some("gpu".into()),
             ..Asked::default()
         };
-        let text =
-            "2 nodes, 4 tasks on each, GPUs v100:2 a node, 32GiB a node, time limit 2h, queue gpu";
+        let text = "2 nodes, 4 tasks on each, GPUs v100:2 a node, 32GiB a node, time limit 2h, queue gpu";
         assert_eq!(asked.text(), text);
     }
 }

@@ -207,8 +207,14 @@ mod tests {
     }
 
     fn any_outcome() -> impl Strategy<Value = Outcome> {
-        let mark =
-            |at_ms, exit_code| Sentinel { format: 1, at_ms, node: "n1".into(), job_id: None, exit_code };
+        let mark = |at_ms, exit_code| Sentinel {
+            format: 1,
+            at_ms,
+            node: "n1".into(),
+            job_id: None,
+            exit_code,
+            refused: None,
+        };
         let start = prop::option::of(0_u64..5_000).prop_map(move |at| at.map(|at| mark(at, None)));
         let end = prop::option::of((5_000_u64..9_000, prop::sample::select(vec![0, 3, 143])));
         let end = end.prop_map(move |end| end.map(|(at, code)| mark(at, Some(code))));

@@ -94,6 +94,9 @@ pub struct Sentinel {
     /// The shell's exit code of the run.
     #[serde(default)]
     pub exit_code: Option<i32>,
+    /// Why the batch script did not start the command: a module, a directory or a program is missing on the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 impl Sentinel {

@@ -161,9 +161,31 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
     status.stuck = status.state == JobState::Pending && queue.is_some_and(|entry| entry.stuck);
     let notice = outcome.notice.as_ref().filter(|notice| Some(notice.kind) == explained);
     let stated = notice.map(|notice| &*notice.line).or_else(|| exception(outcome, &status));
-    status.cause =
-        container_failure(outcome, &status).or_else(|| Cause::of(status.state, status.exit, stated));
+    status.cause = container_failure(outcome, &status)
+        .or_else(|| setup_failure(end, &status))
+        .or_else(|| lost_dependency(outcome, &status))
+        .or_else(|| Cause::of(status.state, status.exit, stated));
     status
+}
+
+/// A failure of the batch script before it started the command.
+fn setup_failure(end: Option<&Sentinel>, status: &Status) -> Option<Cause> {
+    let words = end.and_then(|end| end.refused.as_deref());
+    words.filter(|_| status.state == JobState::Failed).map(Cause::setup)
+}
+
+/// What schedulers say of a job that they ended since what it waited for can no longer happen: Slurm, OpenPBS (dlrun's
+/// words for it), Torque.
+const LOST_DEPENDENCY: [&str; 3] =
+    ["DependencyNeverSatisfied", "dependency cannot come true", "as result of dependency"];
+
+/// A run that never started, and that nobody cancelled.
+fn lost_dependency(outcome: &Outcome, status: &Status) -> Option<Cause> {
+    let is_ended = status.state == JobState::Cancelled && outcome.start.is_none();
+    let reason = status.reason.as_deref().filter(|_| is_ended && !was_cancelled(outcome, status.exit))?;
+    let is_known = LOST_DEPENDENCY.iter().any(|words| reason.contains(words));
+    let text = format!("what it depends on did not end as it had to: {reason}");
+    is_known.then_some(Cause { kind: CauseKind::Dependency, text })
 }
 
 /// What the program itself said of its failure.
@@ -254,7 +276,7 @@ mod tests {
     use super::*;
 
     fn mark(exit_code: Option<i32>) -> Option<Sentinel> {
-        Some(Sentinel { format: 1, at_ms: 1000, node: "n1".into(), job_id: None, exit_code })
+        Some(Sentinel { format: 1, at_ms: 1000, node: "n1".into(), job_id: None, exit_code, refused: None })
     }
 
     fn entry(state: JobState) -> QueueEntry {
@@ -301,6 +323,24 @@ mod tests {
         assert_eq!(state(Some(143), Some(JobState::Cancelled)), JobState::Cancelled);
         assert_eq!(state(Some(137), Some(JobState::OutOfMemory)), JobState::OutOfMemory);
         assert_eq!(state(None, Some(JobState::Pending)), JobState::Pending);
+    }
+
+    #[test]
+    fn run_that_never_began_says_what_kept_it() {
+        let kind = |outcome: &Outcome, entry: Option<&QueueEntry>| {
+            resolve(outcome, entry).cause.map(|cause| (cause.kind, cause.text))
+        };
+        let end = Sentinel { refused: Some("no module".to_owned()), ..mark(Some(66)).expect("a mark") };
+        let refused = Outcome { start: mark(None), end: Some(end), ..Outcome::default() };
+        let setup = (CauseKind::Setup, "dlrun could not start it: no module".to_owned());
+        assert_eq!(kind(&refused, None), Some(setup));
+        let lost =
+            QueueEntry { reason: Some("DependencyNeverSatisfied".into()), ..entry(JobState::Cancelled) };
+        let of = |outcome: &Outcome, entry: &QueueEntry| kind(outcome, Some(entry)).map(|(kind, _)| kind);
+        assert_eq!(of(&Outcome::default(), &lost), Some(CauseKind::Dependency));
+        let asked = Outcome { cancel_asked_at_ms: Some(1), ..Outcome::default() };
+        assert_eq!(of(&asked, &lost), Some(CauseKind::Cancel));
+        assert_eq!(of(&Outcome::default(), &entry(JobState::Cancelled)), Some(CauseKind::Cancel));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use crate::site::{NodeType, Queue, SiteModel};
 
 /// What a scheduler did not like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+pub(super) enum Fault {
+    Busy,
+    Gone,
     Queue,
     Account,
     Qos,
@@ -18,6 +20,7 @@ enum Fault {
     Walltime,
     Memory,
     Nodes,
+    NodesBusy,
     Gpus,
     Array,
     Begin,
@@ -26,48 +29,221 @@ enum Fault {
     License,
     Resource,
     NodeName,
+    NoDestination,
     Permission,
     Policy,
+    Script,
+    Usage,
+    Other,
 }
 
-/// Words, in small letters, and the fault they tell of. The first that is found counts: what is special stands first.
+impl Fault {
+    /// Its name in `dlrun explain --json`.
+    pub(super) fn class(self, scheduler: &str) -> &'static str {
+        match self {
+            Self::Busy => "controller_unavailable",
+            Self::Gone => "unknown_job",
+            Self::Queue if scheduler == "slurm" => "invalid_partition",
+            Self::Queue => "unknown_queue",
+            Self::Account => "invalid_account",
+            Self::Qos => "invalid_qos",
+            Self::Constraint => "invalid_feature",
+            Self::Walltime => "time_limit",
+            Self::Memory | Self::Nodes | Self::NodesBusy | Self::NodeName => "nodes_unavailable",
+            Self::Gpus => "gres_invalid",
+            Self::Array => "array",
+            Self::Begin | Self::Usage => "usage",
+            Self::Dependency => "dependency",
+            Self::Reservation => "reservation",
+            Self::License => "invalid_license",
+            Self::Resource => "unknown_resource",
+            Self::NoDestination => "no_destination",
+            Self::Permission => "permission",
+            Self::Policy => "limit",
+            Self::Script => "script",
+            Self::Other => "refused",
+        }
+    }
+
+    /// What it means, for somebody of whose job nothing is known.
+    pub(super) fn meaning(self) -> &'static str {
+        match self {
+            Self::Busy => "the scheduler gave no answer; the same may succeed a little later",
+            Self::Gone => {
+                "the scheduler does not know the job (any more): ask its accounting, or `dlrun show`"
+            }
+            Self::Queue => "no such queue, or it takes no jobs: `dlrun doctor` lists the queues",
+            Self::Account => "the account does not exist, or this user may not charge it",
+            Self::Qos => "the quality of service does not exist, or the account may not use it",
+            Self::Constraint => "no node has the feature that `constraint` names",
+            Self::Walltime => "the time limit is beyond that of the queue, or missing",
+            Self::Memory | Self::Nodes => {
+                "no node of the queue has what is asked for: fewer CPUs, GPUs or less memory per node"
+            }
+            Self::NodesBusy => "the nodes are in use, down or reserved, and the job was not to wait",
+            Self::Gpus => "no node has GPUs of this type, or the site gives them another way",
+            Self::Array => "an index is beyond the site's limit, or the array is invalid",
+            Self::Begin => "the begin time is invalid",
+            Self::Dependency => "the job that is waited for is not known",
+            Self::Reservation => "the reservation does not exist, is over, or is not for this user",
+            Self::License => "the licence does not exist, or there are fewer of them",
+            Self::Resource => "the site has no resource of that name",
+            Self::NodeName => "there is no node of that name",
+            Self::NoDestination => "no queue takes such a job: other resources, or another queue",
+            Self::Permission => {
+                "this user, group or host may not do that: another queue or account, or ask the administrators"
+            }
+            Self::Policy => {
+                "a limit of the queue, the account or its quality of service: fewer jobs, nodes, GPUs or less time"
+            }
+            Self::Script => "the job script cannot be read, or does not begin with `#!`",
+            Self::Usage => "this scheduler does not know the option, or its value is invalid",
+            Self::Other => "it was refused, for a reason that dlrun does not know",
+        }
+    }
+}
+
+/// Words, in small letters, and the fault they mean. The first that is found counts: special ones come first. Of
+/// Slurm from `slurm_errno.c` 20.11 to 26.05 and `sbatch`, of Torque from `pbs_error_db.h` 6.1.3, of OpenPBS from
+/// `pbs_messages.c` 23.06. Only those of three words and more are known without the name of a command before them.
 const WORDS: &[(&str, Fault)] = &[
+    ("socket timed out", Fault::Busy),
+    ("connection timed out", Fault::Busy),
+    ("zero bytes were transmitted", Fault::Busy),
+    ("unable to contact slurm controller", Fault::Busy),
+    ("backup controller in standby mode", Fault::Busy),
+    ("slurm controller not responding", Fault::Busy),
+    ("unable to connect to database", Fault::Busy),
+    ("sending persistconnection init message", Fault::Busy),
+    ("establish configuration source", Fault::Busy),
+    ("establish a configuration source", Fault::Busy),
+    ("temporarily unable to accept job", Fault::Busy),
+    ("resource temporarily unavailable", Fault::Busy),
+    ("slurm job queue full", Fault::Busy),
+    ("unable to create job record", Fault::Busy),
+    ("too many open connections", Fault::Busy),
+    ("too busy to service this request", Fault::Busy),
+    ("possible transient failure", Fault::Busy),
+    ("cannot connect to server", Fault::Busy),
+    ("could not connect to trqauthd", Fault::Busy),
+    ("error communicating with", Fault::Busy),
+    ("end of file", Fault::Busy),
+    ("premature end of message", Fault::Busy),
+    ("connection refused", Fault::Busy),
+    ("connection failure", Fault::Busy),
+    ("invalid job id", Fault::Gone),
+    ("unknown job id", Fault::Gone),
+    ("nonexistent job id", Fault::Gone),
+    ("job has finished", Fault::Gone),
+    ("already completing or completed", Fault::Gone),
+    ("job/step already completing", Fault::Gone),
+    ("illegally formed job identifier", Fault::Usage),
+    ("request invalid for state of job", Fault::Gone),
     ("violates accounting", Fault::Policy),
     ("submitjob", Fault::Policy),
     ("maximum number of jobs", Fault::Policy),
+    ("would exceed", Fault::Policy),
+    ("job submission limit", Fault::Policy),
+    ("violates queue and/or server resource limits", Fault::Policy),
+    ("exceeds limit on resource", Fault::Policy),
+    ("qosmax", Fault::Policy),
+    ("qosgrp", Fault::Policy),
+    ("qosmin", Fault::Policy),
+    ("assocmax", Fault::Policy),
+    ("assocgrp", Fault::Policy),
     ("invalid account", Fault::Account),
     ("account name", Fault::Account),
+    ("invalid project", Fault::Account),
+    ("no partition specified", Fault::Queue),
     ("invalid partition", Fault::Queue),
+    ("required partition not available", Fault::Queue),
     ("unknown queue", Fault::Queue),
     ("no default queue", Fault::Queue),
     ("queue is not enabled", Fault::Queue),
+    ("unknown/illegal queue", Fault::Queue),
+    ("user not in the project", Fault::Account),
     ("invalid qos", Fault::Qos),
     ("invalid feature", Fault::Constraint),
+    ("feasible nodes", Fault::Nodes),
     ("time limit", Fault::Walltime),
     ("--time specification", Fault::Walltime),
     ("walltime", Fault::Walltime),
     ("memory", Fault::Memory),
     ("generic resource", Fault::Gpus),
+    ("gres specification", Fault::Gpus),
     ("invalid node name", Fault::NodeName),
     ("array", Fault::Array),
     ("begin specification", Fault::Begin),
+    ("invalid time specification", Fault::Begin),
     ("dependency", Fault::Dependency),
+    ("dependencies", Fault::Dependency),
     ("reservation", Fault::Reservation),
     ("license", Fault::License),
     ("unknown resource", Fault::Resource),
+    ("requested nodes are busy", Fault::NodesBusy),
     ("node configuration", Fault::Nodes),
     ("partition configuration", Fault::Nodes),
-    ("cpu count per node", Fault::Nodes),
+    ("cpu count", Fault::Nodes),
     ("node count", Fault::Nodes),
     ("number of nodes", Fault::Nodes),
     ("more processors", Fault::Nodes),
-    ("feasible nodes", Fault::Nodes),
-    ("resource limits", Fault::Nodes),
-    ("all possible destinations", Fault::Nodes),
+    ("job exceeds queue resource limits", Fault::Policy),
+    ("exceeds queue", Fault::Policy),
+    ("resource limits", Fault::Policy),
+    ("all possible destinations", Fault::NoDestination),
     ("not permitted", Fault::Permission),
+    ("access/permission denied", Fault::Permission),
     ("permission denied", Fault::Permission),
+    ("access from host not allowed", Fault::Permission),
+    ("bad uid for job execution", Fault::Permission),
+    ("bad gid for job execution", Fault::Permission),
+    ("acl rejected", Fault::Permission),
     ("unauthorized", Fault::Permission),
+    ("invalid user id", Fault::Permission),
+    ("invalid credential", Fault::Permission),
+    ("no permission", Fault::Permission),
+    ("unable to open file", Fault::Script),
+    ("does not look like a batch script", Fault::Script),
+    ("batch script contains dos line breaks", Fault::Script),
+    ("script file", Fault::Script),
+    ("script is empty", Fault::Script),
+    ("must start with #!", Fault::Script),
+    ("unrecognized option", Fault::Usage),
+    ("invalid option", Fault::Usage),
+    ("illegal option", Fault::Usage),
+    ("ambiguous option", Fault::Usage),
+    ("usage:", Fault::Usage),
+    ("attribute or resource value", Fault::Usage),
+    ("undefined attribute", Fault::Usage),
+    ("illegal -", Fault::Usage),
+    ("directive error", Fault::Usage),
+    ("submit error", Fault::Usage),
+    ("invalid --", Fault::Usage),
+    ("specification", Fault::Usage),
+    ("batch job submission failed", Fault::Other),
+    ("unable to allocate resources", Fault::Other),
 ];
+
+/// The words that are known of a complaint of the scheduler's commands, and what they mean.
+pub(super) fn fault(said: &str) -> Option<(&'static str, Fault)> {
+    let small = said.to_lowercase();
+    WORDS.iter().find(|(known, _)| small.contains(known)).copied()
+}
+
+/// As [`fault`], of text that need not be a scheduler's: a whole phrase must be in it.
+pub(super) fn fault_of_sentence(said: &str) -> Option<(&'static str, Fault)> {
+    let small = said.to_lowercase();
+    let is_phrase = |known: &str| known.matches(' ').count() >= 2;
+    WORDS.iter().find(|(known, _)| is_phrase(known) && small.contains(known)).copied()
+}
+
+/// Whose words a complaint without the name of a command is.
+pub(super) fn speaker_of(fault: Fault, line: &str) -> &'static str {
+    let small = line.to_lowercase();
+    let of_pbs = ["queue", "destination", "job id", "job identifier", "server", "trqauthd", "uid", "msg="];
+    let is_pbs = fault == Fault::NoDestination || of_pbs.iter().any(|word| small.contains(word));
+    if is_pbs && !small.contains("slurm") { "pbs" } else { "slurm" }
+}
 
 /// What to do after a refusal in these words; `None` where they are not known.
 #[must_use]
@@ -77,12 +253,11 @@ pub fn hint(
     asked: &PlannedResources,
     site: Option<&SiteModel>,
 ) -> Option<String> {
-    let small = words.to_lowercase();
-    let (_, fault) = WORDS.iter().find(|(known, _)| small.contains(known))?;
+    let (_, fault) = fault(words)?;
     Some(match fault {
         Fault::Queue => queue(asked, site),
         Fault::Walltime => walltime(asked, site),
-        Fault::Memory | Fault::Nodes | Fault::Gpus => nodes(*fault, asked, site),
+        Fault::Memory | Fault::Nodes | Fault::NodesBusy | Fault::NoDestination | Fault::Gpus => nodes(fault, asked, site),
         Fault::Constraint => constraint(asked, site),
         Fault::License => licenses(site),
         Fault::Resource => "`resources.licenses`, `resources.constraint` or an option of your own names a resource that \
@@ -104,7 +279,9 @@ pub fn hint(
         Fault::Permission => "you may not do that here: the queue's users or groups, or the host that may submit, are \
                               limited; ask the site"
             .to_owned(),
+        Fault::Policy if words.to_lowercase().contains("resource limits") => nodes(fault, asked, site),
         Fault::Policy => policy(words),
+        Fault::Busy | Fault::Gone | Fault::Script | Fault::Usage | Fault::Other => return None,
     })
 }
 
@@ -395,7 +572,8 @@ mod tests {
 
     #[test]
     fn a_hint_needs_no_site_and_unknown_words_have_none() {
-        for (words, _) in WORDS {
+        let silent = [Fault::Busy, Fault::Gone, Fault::Script, Fault::Usage, Fault::Other];
+        for (words, _) in WORDS.iter().filter(|(_, fault)| !silent.contains(fault)) {
             let told = hint(SchedulerKind::Torque, words, &asked(), None);
             assert!(told.is_some_and(|told| told.len() > 20), "{words}");
         }

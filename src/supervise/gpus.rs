@@ -23,6 +23,7 @@ pub(super) struct Gpus {
     allocated: Vec<String>,
     facts: Vec<GpuFacts>,
     missing: Option<String>,
+    refused: Vec<String>,
 }
 
 impl Gpus {
@@ -38,6 +39,7 @@ impl Gpus {
             allocated: Vec::new(),
             facts: Vec::new(),
             missing: None,
+            refused: Vec::new(),
         }
     }
 
@@ -72,6 +74,7 @@ impl Gpus {
     pub(super) fn fill(&mut self, sample: &mut Sample, is_ours: impl Fn(u32) -> bool) {
         let Some(report) = self.watch.as_ref().map(GpuWatch::latest) else { return };
         self.missing.clone_from(&report.missing);
+        self.refused.clone_from(&report.refused);
         self.learn(&report);
         if let Some(share) = &self.share {
             sample.gpus = share.readings(&report, is_ours);
@@ -97,9 +100,10 @@ impl Gpus {
         events.filter(|(uuid, _)| uuid.as_deref().is_none_or(is_ours)).map(|(_, event)| event).collect()
     }
 
-    /// Why there are no readings, where there should be some.
+    /// Why there are no readings, of all GPUs or of some, where there should be some.
     pub(super) fn missing(&self) -> Option<Missing> {
-        let why = self.missing.clone().filter(|_| self.watch.is_some())?;
+        let refused = Some(self.refused.join("; ")).filter(|words| !words.is_empty());
+        let why = self.missing.clone().or(refused).filter(|_| self.watch.is_some())?;
         Some(Missing { what: "gpus".to_owned(), why })
     }
 }

@@ -101,8 +101,14 @@ fn one(writer: &dlrun::store::Writer<'_>, at: u32) -> Result<(), StoreError> {
             ..Epoch::default()
         });
     }
-    let mark =
-        |at_ms, exit_code| Sentinel { format: 1, at_ms, node: "n1".to_owned(), job_id: None, exit_code };
+    let mark = |at_ms, exit_code| Sentinel {
+        format: 1,
+        at_ms,
+        node: "n1".to_owned(),
+        job_id: None,
+        exit_code,
+        refused: None,
+    };
     let outcome = Outcome {
         start: Some(mark(begun, None)),
         end: Some(mark(begun + 60_000, Some(0))),

@@ -281,6 +281,24 @@ fn a_gpu_of_somebody_else_is_left_out() {
 }
 
 #[test]
+fn gpu_whose_handle_is_refused_is_named() {
+    let refused = |code: u32| {
+        let text =
+            format!("{}{}return nvmlDeviceGetHandleByIndex_v2 {code}\n", gpu("GPU-0", 0), gpu("GPU-1", 1));
+        let fake = FakeNvml::new(&text);
+        let watch = watch(&fake);
+        wait_condition(&watch, "GPU-0", is_fresh);
+        let report = watch.latest();
+        let told = watch.take_events().into_iter().map(|(_, event)| event.detail).collect::<Vec<_>>();
+        (report.refused, report.forbidden, told)
+    };
+    let words = vec!["GPU 1 cannot be read: the GPU is lost".to_owned()];
+    assert_eq!(refused(15), (words.clone(), 0, words));
+    // Another job's: no permission.
+    assert_eq!(refused(4), (Vec::new(), 1, Vec::new()));
+}
+
+#[test]
 fn values_without_permission_are_absent() {
     let fake = FakeNvml::new(&(gpu("GPU-0", 0) + "return nvmlDeviceGetComputeRunningProcesses_v3 4\n"));
     let read = fake.open().expect("it loads").read("GPU-0").expect("it answers");
@@ -424,7 +442,10 @@ at 0 temperature 40
             at_ms: Some(at_ms),
             condition: GpuCondition::Fresh,
         };
-        let readings = share.readings(&GpuReport { gpus: vec![state], missing: None }, |pid| pid == 7);
+        let readings = share
+            .readings(&GpuReport { gpus: vec![state], missing: None, ..GpuReport::default() }, |pid| {
+                pid == 7
+            });
         usage.add(&readings[0], at_ms);
     }
     assert_eq!(usage.readings, 4);

@@ -73,9 +73,12 @@ fn jobs(jobs: &[JobSeen]) -> String {
     for job in jobs {
         let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         table.add_row([
-            job.job_id.clone(),
+            job.job_id.clone().unwrap_or_else(|| "-".to_owned()),
             job.name.clone().unwrap_or_else(|| "-".to_owned()),
-            job.state.clone(),
+            match &job.guess {
+                Some(guess) => format!("{} (perhaps {guess})", job.state),
+                None => job.state.clone(),
+            },
             job.raw_state.clone(),
             exit(job),
             job.start.as_ref().map_or_else(|| "-".to_owned(), printed),

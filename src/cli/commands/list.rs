@@ -13,7 +13,7 @@ use crate::cli::when::{ago, seconds_between};
 use crate::clock::now_ms;
 use crate::diagnostic::printable;
 use crate::job::{JobState, RunId};
-use crate::record::{CauseKind, Status};
+use crate::record::{Cause, CauseKind, Status};
 use crate::store::{Filter, RunRow, Store};
 use crate::units::display_seconds;
 
@@ -116,10 +116,17 @@ fn to_text(rows: &[RunRow], prefixes: &[String]) -> String {
     printable(&rendered(table))
 }
 
-/// How the program ended, or the scheduler's reason (Slurm's `NonZeroExitCode` says less): other causes are said by the state.
+/// How the program ended or why it did not start, else the scheduler's reason (Slurm's `NonZeroExitCode` says less): other
+/// causes are said by the state.
 fn why(status: &Status) -> String {
     let program = || {
-        let cause = status.cause.as_ref().filter(|cause| cause.kind == CauseKind::Program);
+        let told = |cause: &&Cause| {
+            matches!(
+                cause.kind,
+                CauseKind::Program | CauseKind::Container | CauseKind::Setup | CauseKind::Dependency
+            )
+        };
+        let cause = status.cause.as_ref().filter(told);
         cause.map(|cause| cause.text.clone())
     };
     program().or_else(|| reason_text(status)).unwrap_or_default()

@@ -20,8 +20,9 @@ fn of_report(report: &GpuReport) -> Finding {
     }
     let is_well = |gpu: &&GpuState| gpu.condition == GpuCondition::Fresh;
     let (well, ill): (Vec<_>, Vec<_>) = report.gpus.iter().partition(is_well);
-    if !ill.is_empty() {
-        let text: Vec<String> = ill.iter().map(|gpu| format!("{} {}", gpu.facts.uuid, state(gpu))).collect();
+    if !ill.is_empty() || !report.refused.is_empty() {
+        let silent = ill.iter().map(|gpu| format!("{} {}", gpu.facts.uuid, state(gpu)));
+        let text: Vec<String> = silent.chain(report.refused.iter().cloned()).collect();
         return Finding::problem(
             CHECK,
             text.join(", "),
@@ -34,7 +35,11 @@ fn of_report(report: &GpuReport) -> Finding {
     let driver =
         first.facts.driver.as_deref().map(|version| format!(", driver {version}")).unwrap_or_default();
     let slices = if slices > 0 { format!(", {slices} MIG slices") } else { String::new() };
-    Finding::ok(CHECK, format!("{} x {}{slices}{driver}", whole.len(), first.facts.name))
+    let forbidden = match report.forbidden {
+        0 => String::new(),
+        count => format!("; {count} more that you may not read"),
+    };
+    Finding::ok(CHECK, format!("{} x {}{slices}{driver}{forbidden}", whole.len(), first.facts.name))
 }
 
 fn state(gpu: &GpuState) -> &'static str {
@@ -69,14 +74,20 @@ mod tests {
         let fresh = GpuCondition::Fresh;
         let mut gpus =
             vec![gpu("GPU-1", None, fresh), gpu("MIG-1", Some("GPU-1"), fresh), gpu("GPU-2", None, fresh)];
-        let report = |gpus: &[GpuState]| of_report(&GpuReport { gpus: gpus.to_vec(), missing: None });
+        let report =
+            |gpus: &[GpuState]| of_report(&GpuReport { gpus: gpus.to_vec(), ..GpuReport::default() });
         let well = report(&gpus);
         assert_eq!(well, Finding::ok(CHECK, "2 x NVIDIA H200, 1 MIG slices, driver 580.1"));
+        let refused = vec!["GPU 2 cannot be read: the GPU is lost".to_owned()];
+        let one = of_report(&GpuReport { gpus: gpus.clone(), refused, ..GpuReport::default() });
+        assert_eq!((one.level, one.text.as_str()), (Level::Problem, "GPU 2 cannot be read: the GPU is lost"));
+        let shared = of_report(&GpuReport { gpus: gpus.clone(), forbidden: 2, ..GpuReport::default() });
+        assert!(shared.level == Level::Ok && shared.text.ends_with("; 2 more that you may not read"));
         gpus.push(gpu("GPU-3", None, GpuCondition::Lost { since_ms: 1 }));
         gpus.push(gpu("GPU-4", None, GpuCondition::Waiting));
         let ill = report(&gpus);
         assert_eq!((ill.level, ill.text.as_str()), (Level::Problem, "GPU-3 is lost, GPU-4 gives no answer"));
-        let missing = of_report(&GpuReport { gpus: Vec::new(), missing: Some("no driver".into()) });
+        let missing = of_report(&GpuReport { missing: Some("no driver".into()), ..GpuReport::default() });
         assert_eq!((missing.level, missing.text.as_str()), (Level::Warning, "no driver"));
         assert_eq!(report(&[]).level, Level::Ok);
     }

@@ -15,7 +15,8 @@ pub(super) fn of_failure(kind: SchedulerKind, error: &Error) -> Finding {
         SchedulerKind::Slurm => "`scontrol ping` says whether its controller is up",
         _ => "`qstat -B` says whether its server is up",
     };
-    Finding::warning(QUEUES, format!("not known: {}", error.message()), advice)
+    // Nothing can be submitted while it is down.
+    Finding::problem(QUEUES, format!("not known: {}", error.message()), advice)
 }
 
 pub(super) fn of_site(model: &SiteModel) -> Vec<Finding> {

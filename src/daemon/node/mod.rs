@@ -309,6 +309,7 @@ impl Node {
         let report = self.gpu_report();
         let mut problems = self.problems.clone();
         problems.extend(report.as_ref().and_then(|report| report.missing.clone()));
+        problems.extend(report.iter().flat_map(|report| &report.refused).cloned());
         DaemonStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | Slurm, v2 | `SLICE/[NODE_]slurmstepd.scope/J/step_S/{slurm,user/task_T}`; `J` is `job_N` or, from 26.05 on, an SLUID |
 //! | Slurm, v1 | `slurm[_NODE]/uid_U/J/step_S/task_T` |
-//! | Torque | `torque/J` |
-//! | OpenPBS | `pbs_jobs.service/jobid/J` |
-//! | containers | `docker/J`, `docker-J.scope`, `libpod-J.scope`, `kubepods…/…/J`, `cri-containerd-J.scope` and the like |
+//! | Torque | `torque/J[/R0.t1]` |
+//! | OpenPBS | `pbs_jobs.service/jobid/J`, on v2 `pbs_jobs.service/jobs/J` |
+//! | containers | `docker/J`, `docker-J.scope`, `libpod-J.scope`, `kubepods…/…/J`, `cri-containerd-J.scope`, `apptainer-PID.scope` and the like |
 //!
 //! Anything else is nobody's: the root, login sessions, services. Below `user.slice` users name directories as they
 //! like, so no scheduler is believed there.
@@ -45,6 +45,8 @@ pub enum ContainerKind {
     Kubernetes,
     /// containerd without Kubernetes, nerdctl.
     Containerd,
+    /// Apptainer or Singularity, where a container has limits of its own.
+    Apptainer,
 }
 
 /// A container as its cgroup names it.
@@ -52,7 +54,7 @@ pub enum ContainerKind {
 pub struct CgroupContainer {
     /// What runs it.
     pub kind: ContainerKind,
-    /// Its id, 64 hexadecimal digits.
+    /// Its id, 64 hexadecimal digits; of Apptainer the pid that made it.
     pub id: String,
 }
 
@@ -118,7 +120,8 @@ fn scheduler_at(components: &[&str], at: usize) -> Option<(Place, usize)> {
     let first = *components.get(at)?;
     let next = *components.get(at + 1)?;
     let of = |scheduler| Place { scheduler: Some(scheduler), ..Place::default() };
-    let is_job = |name: &str| name.starts_with(|c: char| c.is_ascii_digit());
+    // `7.server`, `7[3].server`; `7` where the server's name was cut off.
+    let is_job = |name: &str| is_number(name.split(['.', '[']).next().unwrap_or_default());
     if first == "slurmstepd.scope" || first.ends_with("_slurmstepd.scope") {
         // `system` holds the process that keeps the scope.
         return (next != "system").then(|| (slurm(components, at + 1, None), at + 1));
@@ -128,9 +131,12 @@ fn scheduler_at(components: &[&str], at: usize) -> Option<(Place, usize)> {
         return components.get(at + 2).map(|_| (slurm(components, at + 2, Some(uid)), at + 2));
     }
     if first == "torque" && is_job(next) {
-        return Some((Place { job_id: plain(next), ..of(CgroupScheduler::Torque) }, at + 1));
+        // `R0.t1`: a task of one of its requests (`qsub -L`).
+        let task = components.get(at + 2).filter(|name| name.starts_with('R') && name.contains(".t"));
+        let task = task.and_then(|name| plain(name));
+        return Some((Place { job_id: plain(next), task, ..of(CgroupScheduler::Torque) }, at + 1));
     }
-    if matches!(first, "pbs_jobs.service" | "pbspro.service") && next == "jobid" {
+    if matches!(first, "pbs_jobs.service" | "pbspro.service") && matches!(next, "jobid" | "jobs") {
         let job = components.get(at + 2).filter(|name| is_job(name))?;
         return Some((Place { job_id: plain(job), ..of(CgroupScheduler::OpenPbs) }, at + 2));
     }
@@ -146,13 +152,18 @@ fn slurm(components: &[&str], job_at: usize, uid: Option<u32>) -> Place {
         && name.bytes().all(|b| b.is_ascii_alphanumeric());
     Place {
         scheduler: Some(CgroupScheduler::Slurm),
-        job_id: name.strip_prefix("job_").and_then(plain),
+        job_id: name.strip_prefix("job_").filter(|id| is_number(id)).map(str::to_owned),
         sluid: is_sluid.then(|| name.to_owned()),
         uid,
         step: after("step_"),
         task: after("task_"),
         ..Place::default()
     }
+}
+
+/// Digits alone: `job_bad` is a directory that somebody made.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// A name that may stand in records; `None` for one with odd characters.
@@ -168,13 +179,23 @@ fn container_in(components: &[&str]) -> Option<(CgroupContainer, usize)> {
 
 fn container_at(components: &[&str], at: usize) -> Option<CgroupContainer> {
     let name = *components.get(at)?;
+    let is_scope = name.ends_with(".scope");
     let name = name.strip_suffix(".scope").unwrap_or(name);
+    let parent = at.checked_sub(1).and_then(|at| components.get(at)).copied().unwrap_or_default();
+    // `apptainer-PID.scope` of systemd, `apptainer/PID` without it.
+    let pid = match name.split_once('-') {
+        Some(("apptainer" | "singularity", pid)) if is_scope => pid,
+        _ if matches!(parent, "apptainer" | "singularity") => name,
+        _ => "",
+    };
+    if is_number(pid) {
+        return Some(CgroupContainer { kind: ContainerKind::Apptainer, id: pid.to_owned() });
+    }
     let split = name.len().checked_sub(CONTAINER_ID_DIGITS)?;
     let (before, id) = (name.get(..split)?, name.get(split..)?);
     if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
-    let parent = at.checked_sub(1).and_then(|at| components.get(at)).copied().unwrap_or_default();
     let is_of_kubernetes = components.get(..=at)?.iter().any(|component| component.starts_with("kubepods"));
     let kind = match before.trim_end_matches(['-', ':']).rsplit(':').next()? {
         "docker" => Some(ContainerKind::Docker),
@@ -227,6 +248,15 @@ mod tests {
             let job = if job.is_empty() { path } else { job };
             assert_eq!(container(path), Some((kind, job.to_owned())), "{path}");
         }
+        let own = "/user.slice/user-7.slice/user@7.service/user.slice/apptainer-4711.scope";
+        for path in [own, "/apptainer/4711", "/singularity/4711"] {
+            let place = read_path(path).expect("a container");
+            assert_eq!(
+                (place.container.map(|container| container.id), place.path.as_str()),
+                (Some("4711".into()), path)
+            );
+        }
+        assert_eq!(read_path("/system.slice/apptainer-net.service"), None);
         let unknown = ["/machine.slice/libpod-conmon-ID.scope", "/process_api/ID", "/docker/abc", "/docker"];
         assert!(unknown.iter().all(|path| container(path).is_none()));
     }
@@ -257,6 +287,7 @@ mod tests {
             "/torque",
             "/torque/cpuset",
             "/pbs_jobs.service/jobid",
+            "/pbs_jobs.service/jobs/7x",
             "/user.slice/user-1000.slice/session-3.scope",
         ];
         for path in paths {
@@ -264,6 +295,21 @@ mod tests {
         }
         let long = format!("/torque/1{}", "/a".repeat(5000));
         assert_eq!(read_path(&long), None);
+    }
+
+    #[test]
+    fn jobs_of_pbs_are_known_by_their_number() {
+        for (path, id, job, task) in [
+            ("/pbs_jobs.service/jobs/4242", "4242", "/pbs_jobs.service/jobs/4242", None),
+            ("/pbs_jobs.service/jobs/4242.srv/x", "4242.srv", "/pbs_jobs.service/jobs/4242.srv", None),
+            ("/torque/7[3].host/R0.t1", "7[3].host", "/torque/7[3].host", Some("R0.t1")),
+        ] {
+            let place = read_path(path).expect("a job");
+            assert_eq!((place.job_id.as_deref(), place.path.as_str()), (Some(id), job), "{path}");
+            assert_eq!(place.task.as_deref(), task, "{path}");
+        }
+        let odd = read_path("/slurm/uid_7/job_bad/step_0").expect("Slurm's");
+        assert_eq!(odd.job_id, None);
     }
 
     #[test]

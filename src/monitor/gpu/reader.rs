@@ -75,6 +75,11 @@ pub trait GpuReader: Debug + Send + Sync {
     /// its slices, each with its parent.
     fn devices(&self) -> Vec<Arc<GpuFacts>>;
 
+    /// GPUs that the driver counts and does not let be read: their number, and why.
+    fn refused(&self) -> Vec<(u32, GpuError)> {
+        Vec::new()
+    }
+
     /// Reads one GPU.
     ///
     /// # Errors

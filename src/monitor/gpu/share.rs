@@ -99,6 +99,7 @@ mod tests {
                 gpu("silent", None),
             ],
             missing: None,
+            ..GpuReport::default()
         };
         let ours = |pid| pid < 9;
         let readings = GpuShare::new(["idle", "busy", "silent"]).readings(&report, ours);
@@ -121,7 +122,7 @@ mod tests {
             [GpuCondition::Waiting, GpuCondition::Stale { since_ms: 1 }, GpuCondition::Lost { since_ms: 1 }]
         {
             let gpus = vec![GpuState { condition, ..gpu("GPU-1", Some(vec![])) }];
-            let report = GpuReport { gpus, missing: None };
+            let report = GpuReport { gpus, missing: None, ..GpuReport::default() };
             assert!(GpuShare::new(["GPU-1"]).readings(&report, |_| true).is_empty(), "{condition:?}");
         }
     }

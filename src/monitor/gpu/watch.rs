@@ -86,6 +86,10 @@ pub struct GpuReport {
     pub gpus: Vec<GpuState>,
     /// Why nothing can be read, for people; `None` while the driver answers.
     pub missing: Option<String>,
+    /// GPUs that the driver counts and refuses to hand out: which and why, for people.
+    pub refused: Vec<String>,
+    /// How many GPUs are not for this user, such as those of other jobs.
+    pub forbidden: usize,
 }
 
 type Open = dyn Fn() -> Result<Box<dyn GpuReader>, GpuError> + Send + Sync;
@@ -110,6 +114,8 @@ struct State {
     reader: Option<Arc<dyn GpuReader>>,
     call: Option<Call>,
     missing: Option<String>,
+    refused: Vec<String>,
+    forbidden: usize,
     gpus: Vec<Slot>,
     /// The driver is to be initialised anew, not before its pause is over.
     reopen: bool,
@@ -192,6 +198,8 @@ impl GpuWatch {
         GpuReport {
             gpus: state.gpus.iter().map(|slot| slot.state.clone()).collect(),
             missing: state.missing.clone(),
+            refused: state.refused.clone(),
+            forbidden: state.forbidden,
         }
     }
 
@@ -313,15 +321,16 @@ impl Shared {
         // The driver begins anew only when nobody uses it any more.
         drop(former);
         let opened = (self.open)().map(Arc::<dyn GpuReader>::from);
-        let opened = opened.map(|reader| (reader.devices(), reader));
+        let opened = opened.map(|reader| (reader.devices(), reader.refused(), reader));
         let mut state = self.lock();
         if state.worker != worker || state.stop {
             return None;
         }
         state.call = None;
         match opened {
-            Ok((devices, reader)) => {
+            Ok((devices, refused, reader)) => {
                 state.take_devices_in(devices);
+                state.take_refused_in(refused);
                 state.reader = Some(reader);
             }
             Err(error) => {
@@ -435,6 +444,22 @@ impl State {
         if self.reopen {
             self.pause.begin(self.pause.length);
         }
+    }
+
+    /// A GPU that may be another job's is nobody's trouble; any other is told once.
+    fn take_refused_in(&mut self, refused: Vec<(u32, GpuError)>) {
+        let (forbidden, ill): (Vec<_>, Vec<_>) =
+            refused.into_iter().partition(|(_, why)| *why == GpuError::NoPermission);
+        let words: Vec<String> =
+            ill.iter().map(|(index, why)| format!("GPU {index} cannot be read: {why}")).collect();
+        let known = std::mem::take(&mut self.refused);
+        for word in words.iter().filter(|word| !known.contains(word)) {
+            self.tell(None, EventKind::Note, now_ms(), word);
+        }
+        if self.missing.is_some() && !words.is_empty() {
+            self.missing = Some(words.join("; "));
+        }
+        (self.refused, self.forbidden) = (words, forbidden.len());
     }
 
     fn take_in(&mut self, uuid: &str, at_ms: u64, read: Result<GpuRead, GpuError>, pace: &WatchPace) {

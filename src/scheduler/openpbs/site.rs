@@ -33,8 +33,10 @@ fn model(server: &Value, queues: &Value, nodes: &Value, asked_at_ms: u64) -> Sit
         scheduler: SchedulerKind::OpenPbs,
         version: server.text("pbs_version").map(str::to_owned),
         asked_at_ms,
-        // The history is no accounting: it forgets.
-        accounting: Some(false),
+        // The server's job history: two weeks, unless the site says otherwise.
+        accounting: its.map(|server| {
+            server.text("job_history_enable").is_some_and(|text| text.eq_ignore_ascii_case("true"))
+        }),
         // Its `max_array_size` bounds the number of elements, and no index.
         accounts_memory: None,
         max_array_index: None,

@@ -2,6 +2,7 @@
 
 use crate::job::JobState;
 use crate::record::ExitStatus;
+use crate::scheduler::pbs::ends::{self, Pbs};
 
 /// Substates of a job that has ended: deleted, moved to another server.
 const DELETED: i64 = 91;
@@ -37,13 +38,9 @@ fn ended(signs: Signs<'_>) -> JobState {
         (Some(MOVED), _) => JobState::Unknown,
         (Some(DELETED), _) => JobState::Cancelled,
         (_, Some(0)) => JobState::Completed,
-        (_, Some(-28 | -29)) => JobState::Timeout,
-        (_, Some(-26 | -27)) => JobState::OutOfMemory,
-        // The node's daemon began anew, or the first node was lost.
-        (_, Some(-6..=-4 | -20)) => JobState::NodeFail,
-        // Deleted by a hook.
-        (_, Some(-17 | -19)) => JobState::Cancelled,
-        (_, Some(_)) => JobState::Failed,
+        (_, Some(code)) => {
+            ends::of_code(Some(Pbs::OpenPbs), code).map_or(JobState::Failed, |(state, _)| state)
+        }
         // One whose dependency failed, or an element that was deleted, has neither code nor start.
         (_, None) if !signs.started => JobState::Cancelled,
         (_, None) => JobState::Unknown,
@@ -61,20 +58,7 @@ pub(super) fn exit(exit_status: Option<i64>) -> Option<ExitStatus> {
 
 /// What a code of OpenPBS's own means, where it leaves no comment.
 pub(super) fn code_words(exit_status: Option<i64>) -> Option<&'static str> {
-    Some(match exit_status? {
-        -29 => "exceeded walltime",
-        -28 => "exceeded cput",
-        -27 => "exceeded mem",
-        -26 => "exceeded vmem",
-        -25 | -24 => "exceeded ncpus",
-        -30 => "its nodes could not join",
-        -20 => "the connection to its first node was lost",
-        -17 | -19 => "deleted by a hook",
-        -10 => "its user or group is not known on the node",
-        -6..=-4 => "the node's pbs_mom began anew",
-        -2 | -1 => "could not be started",
-        _ => return None,
-    })
+    ends::of_code(Some(Pbs::OpenPbs), exit_status?).map(|(_, meaning)| meaning)
 }
 
 #[cfg(test)]

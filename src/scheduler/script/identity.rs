@@ -43,22 +43,29 @@ export DLRUN_RUN_ID
 /// Marks of start and end. They are written in the background: a state directory that hangs holds nothing up.
 pub(super) const MARKS: &str = r#"
 dlrun_marker=
-mark() { # mark start | mark end CODE
+mark() { # mark start | mark end CODE [WHY]
     [ -n "$DLRUN_RUN_ID" ] || return 0
-    local file=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID/$DLRUN_ELEMENT.$DLRUN_ATTEMPT/$1.json exit_code=${2:-null}
+    local file=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID/$DLRUN_ELEMENT.$DLRUN_ATTEMPT/$1.json exit_code=${2:-null} refused=
+    if [ -n "${3:-}" ]; then
+        # As text of JSON, whatever is in it.
+        local LC_ALL=C
+        refused=${3//[^ -~]/?}
+        refused=${refused//\\/\\\\}
+        refused=',"refused":"'${refused//\"/\\\"}'"'
+    fi
     (
         umask 077
         PATH=$dlrun_path
-        mkdir -p "${file%/*}" && printf '{"format":1,"at_ms":%s,"node":"%s","job_id":"%s","exit_code":%s}\n' \
-            "$(date +%s%3N)" "$DLRUN_NODE" "$DLRUN_JOB_ID" "$exit_code" > "$file.part" &&
+        mkdir -p "${file%/*}" && printf '{"format":1,"at_ms":%s,"node":"%s","job_id":"%s","exit_code":%s%s}\n' \
+            "$(date +%s%3N)" "$DLRUN_NODE" "$DLRUN_JOB_ID" "$exit_code" "$refused" > "$file.part" &&
             sync "$file.part" && mv -T "$file.part" "$file"
     ) > /dev/null 2>&1 < /dev/null &
     dlrun_marker=$!
 }
-finish() { # finish CODE: marks the end, waits ten seconds for it at most, and ends the job
+finish() { # finish CODE [WHY]: marks the end, waits ten seconds for it at most, and ends the job
     trap '' TERM INT HUP QUIT USR1 USR2
     PATH=$dlrun_path
-    mark end "$1"
+    mark end "$@"
     local tenths=0
     while [ -n "$dlrun_marker" ] && [ "$tenths" -lt 100 ] && kill -0 "$dlrun_marker" 2> /dev/null; do
         sleep 0.1
@@ -68,6 +75,6 @@ finish() { # finish CODE: marks the end, waits ten seconds for it at most, and e
 }
 refuse() { # refuse CODE TEXT: this job cannot start
     echo "dlrun: error: $2" >&2
-    finish "$1"
+    finish "$1" "$2"
 }
 "#;

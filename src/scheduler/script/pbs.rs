@@ -149,6 +149,7 @@ dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
         printf ' %q' "$@"
         printf '\n%s\n%s\n}\n' "$dlrun_exports" "$dlrun_node_script"
     )
+    cat -- "${PBS_NODEFILE:-/dev/null}" > "$dlrun_dir/hosts"
     "$dlrun_pbsdsh" @OPTIONS@ /bin/bash "$dlrun_dir/node" &
     dsh=$!
     dlrun_forget "$dsh" "$of" < /dev/null > /dev/null 2>&1 &
@@ -202,6 +203,8 @@ for dlrun_at in "${{!dlrun_hosts[@]}}"; do
 done
 [ -n "$dlrun_rank" ] || dlrun_rank=${{PBS_NODENUM:-0}}
 export DLRUN_NODE=${{dlrun_hosts[dlrun_rank]:-$dlrun_host}}
+# The scheduler's list of hosts is on the first node alone.
+[ -r "${{PBS_NODEFILE:-}}" ] || export PBS_NODEFILE=$dlrun_dir/hosts
 # Where PBS starts one for each chunk, the first does it.
 mkdir -- "$dlrun_dir/rank.$dlrun_rank" 2> /dev/null || exit 0
 exec >> "$dlrun_output.$dlrun_rank.out" 2>&1

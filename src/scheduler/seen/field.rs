@@ -6,8 +6,20 @@ use crate::scheduler::slurm;
 /// Text that says something: not `(null)`, `N/A`, `Unknown`, `None` and their like.
 pub(super) fn said(text: &str) -> Option<&str> {
     let text = text.trim();
-    let nothing =
-        ["", "(null)", "null", "N/A", "n/a", "NONE", "None", "Unknown", "None assigned", "none", "(None)"];
+    let nothing = [
+        "",
+        "--",
+        "(null)",
+        "null",
+        "N/A",
+        "n/a",
+        "NONE",
+        "None",
+        "Unknown",
+        "None assigned",
+        "none",
+        "(None)",
+    ];
     (!nothing.contains(&text)).then_some(text)
 }
 

@@ -5,18 +5,21 @@
 //! `dlrun explain` tells them in dlrun's words. What a form does not state is `None`.
 
 mod field;
+mod grid;
 mod pbs;
 mod pbs_json;
 mod pbs_log;
 mod pbs_xml;
 mod refusal;
 mod slurm_json;
+mod slurm_node;
 mod slurm_text;
 mod table;
 
 use serde::Serialize;
 
 use crate::job::JobState;
+use crate::scheduler::pbs::ids;
 
 /// The largest text that is read, in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
@@ -34,12 +37,16 @@ pub enum Printed {
 /// A job as one output shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct JobSeen {
-    /// The scheduler's id; an element of an array as `ID_INDEX` (Slurm) or `ID[INDEX]` (PBS).
-    pub job_id: String,
+    /// The scheduler's id; an element of an array as `ID_INDEX` (Slurm) or `ID[INDEX]` (PBS). `None` where the output has
+    /// no column of ids.
+    pub job_id: Option<String>,
     /// The job's name.
     pub name: Option<String>,
     /// Its state in dlrun's words, and `held` for a job that waits for a person.
     pub state: String,
+    /// Where `state` is `unknown`: what it most probably is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guess: Option<String>,
     /// Its state in the scheduler's words.
     pub raw_state: String,
     /// Why it waits or ended, in the scheduler's words.
@@ -66,7 +73,7 @@ pub struct JobSeen {
     pub array_id: Option<String>,
     /// The heterogeneous job that it is a part of, with its offset.
     pub het_id: Option<String>,
-    /// How often it was started anew.
+    /// How often it was restarted.
     pub restarts: Option<u64>,
 }
 
@@ -75,8 +82,8 @@ pub struct JobSeen {
 pub struct NodeSeen {
     /// Its name.
     pub name: String,
-    /// `idle`, `free`, `mixed`, `allocated`, `busy`, `draining`, `drained`, `down`, `offline`, or the scheduler's word in
-    /// small letters.
+    /// `idle`, `free`, `mixed`, `allocated`, `busy`, `reserved`, `maintenance`, `planned`, `draining`, `drained`, `down`,
+    /// `offline`, `unknown`, or the scheduler's word in small letters.
     pub state: String,
     /// The scheduler's words.
     pub raw_state: String,
@@ -146,41 +153,75 @@ pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
     if body.is_empty() {
         return None;
     }
-    if body.starts_with('{') {
-        return slurm_json::read(body).or_else(|| pbs_json::read(body));
+    // Warnings may come before.
+    if let Some(at) = json_at(body) {
+        return slurm_json::read(&body[at..]).or_else(|| pbs_json::read(&body[at..]));
     }
     if body.starts_with('<') {
         return pbs_xml::read(body);
     }
-    let readers: [fn(&str) -> Option<Seen>; 8] = [
+    let readers: [fn(&str) -> Option<Seen>; 6] = [
         slurm_text::scontrol_job,
         slurm_text::scontrol_node,
         pbs::qstat_full,
         pbs::pbsnodes,
         pbs_log::accounting,
         pbs_log::tracejob,
-        pbs::qstat_table,
-        slurm_text::squeue,
     ];
     let known = readers.iter().find_map(|read| read(text));
-    known.or_else(|| table::read(text, columns)).or_else(|| submitted(body)).or_else(|| refused(body))
+    known
+        .or_else(|| submitted(body))
+        .or_else(|| table::read(text, columns))
+        .or_else(|| pbs::node_list(body))
+        .or_else(|| refused(body))
 }
 
-/// `Submitted batch job 7`, `7`, `7;cluster`, `7.server`.
-fn submitted(text: &str) -> Option<Seen> {
-    let line = text.lines().last()?.trim();
-    let id = line.strip_prefix("Submitted batch job ").unwrap_or(line);
-    let (id, cluster) = id.split_once([';', ' ']).map_or((id, None), |(id, cluster)| (id, Some(cluster)));
-    let is_pbs = id.contains('.');
-    let number = id.split(['.', '[']).next().unwrap_or_default();
-    let fits = id.chars().all(|c| c.is_ascii_alphanumeric() || "._-[]".contains(c));
-    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) || !fits {
-        return None;
+/// Where a JSON object begins, at the beginning of a line.
+fn json_at(text: &str) -> Option<usize> {
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if line.starts_with('{') {
+            return Some(at);
+        }
+        at += line.len();
     }
-    let cluster = cluster.map(|cluster| cluster.trim_start_matches("on cluster ").to_owned());
-    let (form, scheduler) = if is_pbs { ("qsub", "pbs") } else { ("sbatch", "slurm") };
-    let submitted = Some(SubmittedSeen { job_id: id.to_owned(), cluster });
-    Some(Seen { form, scheduler, submitted, ..Seen::default() })
+    None
+}
+
+/// Sentences that name a job which was taken.
+const TAKEN: [&str; 5] = [
+    "Submitted batch job ",
+    "Granted job allocation ",
+    "Pending job allocation ",
+    "qsub: waiting for job ",
+    "qsub: job ",
+];
+
+/// `Submitted batch job 7`, `7`, `7;cluster`, `7.server`. A number among other words is no id.
+fn submitted(text: &str) -> Option<Seen> {
+    let sentence = |line: &str| {
+        let (_, rest) = TAKEN.iter().find_map(|words| line.split_once(words))?;
+        let id = rest.split_whitespace().next()?;
+        let cluster = rest.split_once(" on cluster ").map(|(_, cluster)| cluster.trim().to_owned());
+        Some((id.to_owned(), cluster))
+    };
+    let is_number = |id: &str| !id.is_empty() && id.len() <= 20 && id.bytes().all(|b| b.is_ascii_digit());
+    let is_name = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
+    let is_pbs = |id: &str| ids::is_id(id) && id.bytes().any(|b| b.is_ascii_alphabetic());
+    let line = text.lines().last()?.trim();
+    let alone = match line.split_once(';') {
+        Some((id, cluster)) if is_name(cluster) && !cluster.is_empty() => {
+            Some((id, Some(cluster.to_owned())))
+        }
+        Some(_) => None,
+        None => Some((line, None)),
+    };
+    // A bare number is an id where nothing else was printed.
+    let alone = alone.filter(|(id, _)| is_pbs(id) || (is_number(id) && text.lines().count() == 1));
+    let said = text.lines().find_map(sentence).filter(|(id, _)| is_number(id) || is_pbs(id));
+    let (job_id, cluster) = said.or_else(|| alone.map(|(id, cluster)| (id.to_owned(), cluster)))?;
+    let (form, scheduler) = if is_pbs(&job_id) { ("qsub", "pbs") } else { ("sbatch", "slurm") };
+    Some(Seen { form, scheduler, submitted: Some(SubmittedSeen { job_id, cluster }), ..Seen::default() })
 }
 
 fn refused(text: &str) -> Option<Seen> {
@@ -191,4 +232,32 @@ fn refused(text: &str) -> Option<Seen> {
 /// A state in dlrun's words; a job that a person holds is told apart.
 fn state_word(state: JobState, held: bool) -> String {
     if held && state == JobState::Pending { "held".to_owned() } else { state.as_str().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> Option<String> {
+        read(text, Columns::default())?.submitted.map(|submitted| submitted.job_id)
+    }
+
+    #[test]
+    fn number_among_words_is_no_id() {
+        for text in
+            ["7 dwarfs", "hello world", "it took\n12", "3.14", "7;", "sbatch: 7", "Submitted batch job soon"]
+        {
+            assert_eq!(id(text), None, "{text}");
+        }
+        for (text, expected) in [
+            ("7\n", "7"),
+            ("7;hawk", "7"),
+            ("Welcome!\nSubmitted batch job 8 on cluster c1", "8"),
+            ("salloc: Granted job allocation 65537", "65537"),
+            ("Welcome!\n14[].srv", "14[].srv"),
+            ("qsub: waiting for job 12.srv.edu to start", "12.srv.edu"),
+        ] {
+            assert_eq!(id(text).as_deref(), Some(expected), "{text}");
+        }
+    }
 }

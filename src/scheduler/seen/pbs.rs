@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::field::{leading_number, moment, said};
 use super::{JobSeen, NodeSeen, Seen, state_word};
 use crate::job::JobState;
+use crate::scheduler::pbs::ends::{self, Pbs};
 use crate::scheduler::pbs::values::{hosts, walltime};
 use crate::scheduler::torque;
 
@@ -16,18 +17,22 @@ pub(super) fn job(id: &str, of: &Attributes) -> Option<JobSeen> {
     let get = |keys: &[&str]| keys.iter().find_map(|key| of.get(*key)).and_then(|value| said(value));
     let raw_state = get(&["job_state"])?;
     let exit_code = get(&["exit_status", "Exit_status"]).and_then(|code| code.parse::<i64>().ok());
-    let state = job_state(raw_state, exit_code, get(&["substate"]), of.len());
+    let (state, guess) = job_state(raw_state, exit_code, get(&["substate"]), of.len());
     let hosts = get(&["exec_vnode", "exec_host"]);
     let requested = get(&["Resource_List.nodes", "Resource_List.neednodes", "Resource_List.select"]);
     let nodes = get(&["Resource_List.nodect"]).and_then(leading_number).or_else(|| hosts.map(host_count));
     let (array, index) = id.split_once('[').unwrap_or((id, ""));
     let is_element = index.starts_with(|c: char| c.is_ascii_digit());
     Some(JobSeen {
-        job_id: id.to_owned(),
+        job_id: Some(id.to_owned()),
+        guess: guess.map(|state| state.as_str().to_owned()),
         name: get(&["Job_Name"]).map(str::to_owned),
         state: state_word(state, raw_state == "H"),
         raw_state: raw_state.to_owned(),
-        reason: get(&["comment"]).filter(|_| !state.is_final()).map(str::to_owned),
+        // Of a job that runs it says where it runs.
+        reason: get(&["comment"])
+            .filter(|_| !state.is_final() && state != JobState::Running)
+            .map(str::to_owned),
         exit_code,
         signal: exit_code.and_then(signal),
         start: get(&["start_time", "stime"]).and_then(moment),
@@ -40,18 +45,27 @@ pub(super) fn job(id: &str, of: &Attributes) -> Option<JobSeen> {
         array_id: is_element
             .then(|| format!("{array}[]{}", index.split_once(']').map_or("", |(_, server)| server))),
         het_id: None,
-        restarts: None,
+        // `run_count` of OpenPBS, `start_count` of Torque: how often it was started.
+        restarts: get(&["run_count", "start_count"])
+            .and_then(leading_number)
+            .map(|starts| starts.saturating_sub(1)),
     })
 }
 
-/// How a job ended, by its exit status. Which PBS said it is not known: -11 is Torque's time limit, -29 that of OpenPBS; 256
-/// and more is a signal, and SIGTERM a deletion.
-pub(super) fn ended(exit_status: i64) -> JobState {
+/// How a job ended, by its exit status, and where that is not certain the nearest guess: 256 and more is a signal, and
+/// SIGTERM a deletion. Codes below 0 are those of one table for both PBS.
+pub(super) fn ended(which: Option<Pbs>, exit_status: i64) -> (JobState, Option<JobState>) {
     match exit_status {
-        0 => JobState::Completed,
-        -11 | -29 => JobState::Timeout,
-        271 => JobState::Cancelled,
-        _ => JobState::Failed,
+        0 => (JobState::Completed, None),
+        271 => (JobState::Cancelled, None),
+        1.. => (JobState::Failed, None),
+        code => match ends::of_code(which, code) {
+            Some((state, _)) => (state, None),
+            None => (
+                JobState::Unknown,
+                Some(ends::of_code(Some(Pbs::Torque), code).map_or(JobState::Failed, |end| end.0)),
+            ),
+        },
     }
 }
 
@@ -70,21 +84,29 @@ pub(super) fn signal(exit_status: i64) -> Option<i64> {
     (exit_status > 256).then(|| exit_status - 256)
 }
 
-/// PBS's letters (`qstat(1B)`); the exit status says how it ended, where it is told. Substate 91 is a deletion.
-fn job_state(letter: &str, exit: Option<i64>, substate: Option<&str>, told: usize) -> JobState {
-    match letter {
+/// PBS's letters (`qstat(1B)`); the exit status says how it ended, where it is told. `C` is Torque's, `F` and `X` are those
+/// of OpenPBS, where substate 91 is a deletion.
+fn job_state(
+    letter: &str,
+    exit: Option<i64>,
+    substate: Option<&str>,
+    told: usize,
+) -> (JobState, Option<JobState>) {
+    let which = if letter == "C" { Pbs::Torque } else { Pbs::OpenPbs };
+    let state = match letter {
         "R" | "E" | "B" => JobState::Running,
-        "Q" | "W" | "T" | "H" | "M" => JobState::Pending,
+        "Q" | "W" | "T" | "H" => JobState::Pending,
         "S" | "U" => JobState::Suspended,
         "C" | "F" | "X" => match (exit, substate) {
             (_, Some("91")) => JobState::Cancelled,
-            (Some(code), _) => ended(code),
+            (Some(code), _) => return ended(Some(which), code),
             // A whole record without an exit status: it was deleted before it ran.
             (None, _) if letter != "X" && told > 8 => JobState::Cancelled,
             (None, _) => JobState::Completed,
         },
         _ => JobState::Unknown,
-    }
+    };
+    (state, None)
 }
 
 /// GPUs over all nodes: `Resource_List.ngpus`, or `:gpus=`/`:ngpus=` in what is asked for, times the nodes of that part.
@@ -113,20 +135,48 @@ pub(super) fn qstat_full(text: &str) -> Option<Seen> {
     (!jobs.is_empty()).then_some(Seen { form: "qstat -f", scheduler, jobs, ..Seen::default() })
 }
 
-/// `Job ID  Name  User  Time Use S Queue`. Names hold no blanks, and the time is that of the CPU.
-pub(super) fn qstat_table(text: &str) -> Option<Seen> {
-    let head = text.lines().position(|line| line.trim_start().to_ascii_lowercase().starts_with("job id"))?;
-    let mut jobs = Vec::new();
-    for line in text.lines().skip(head + 1).filter(|line| line.starts_with(|c: char| c.is_ascii_digit())) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let is_letter = |word: &&&str| word.len() == 1 && word.chars().all(|c| c.is_ascii_uppercase());
-        // `qstat -a` has the letter before the last column too, further to the right.
-        let Some(letter) = words.iter().skip(3).rev().find(is_letter) else { continue };
-        let of = Attributes::from([("job_state".to_owned(), (*letter).to_owned())]);
-        let seen = job(words[0], &of);
-        jobs.extend(seen.map(|job| JobSeen { name: words.get(1).map(|name| (*name).to_owned()), ..job }));
+/// Words of `pbsnodes(8B)` for a node.
+const NODE_WORDS: [&str; 19] = [
+    "free",
+    "offline",
+    "down",
+    "job-exclusive",
+    "job-sharing",
+    "job-busy",
+    "busy",
+    "reserve",
+    "resv-exclusive",
+    "stale",
+    "state-unknown",
+    "time-shared",
+    "provisioning",
+    "wait-provisioning",
+    "maintenance",
+    "sleep",
+    "initializing",
+    "unknown",
+    "unresolvable",
+];
+
+pub(super) fn is_node_word(word: &str) -> bool {
+    NODE_WORDS.contains(&word)
+}
+
+/// `pbsnodes -l`: a name, its state, and perhaps a comment on each line.
+pub(super) fn node_list(text: &str) -> Option<Seen> {
+    let mut nodes = Vec::new();
+    for line in text.lines() {
+        let (name, rest) = line.trim().split_once(char::is_whitespace)?;
+        let rest = rest.trim_start();
+        let (state, reason) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        if !state.split(',').all(is_node_word) {
+            return None;
+        }
+        let reason = said(reason.trim()).map(str::to_owned);
+        let (name, raw_state) = (name.to_owned(), state.to_owned());
+        nodes.push(NodeSeen { name, state: node_state(state), raw_state, reason, ..NodeSeen::default() });
     }
-    Some(Seen { form: "qstat", scheduler: "pbs", jobs, ..Seen::default() })
+    Some(Seen { form: "pbsnodes -l", scheduler: "pbs", nodes, ..Seen::default() })
 }
 
 /// `pbsnodes -a`: a name at the beginning of a line, indented `key = value` below it.
@@ -134,7 +184,8 @@ pub(super) fn pbsnodes(text: &str) -> Option<Seen> {
     let mut nodes = Vec::new();
     let mut block: Option<(String, Attributes)> = None;
     for line in text.lines().chain(std::iter::once("")) {
-        let is_name = !line.starts_with(char::is_whitespace) && !line.is_empty() && !line.contains(' ');
+        // A long value may go on at the beginning of a line, with a comma.
+        let is_name = line.starts_with(|c: char| c.is_ascii_alphanumeric()) && !line.contains(' ');
         if is_name || line.is_empty() {
             nodes.extend(block.take().and_then(|(name, of)| node(&name, &of)));
         }
@@ -169,7 +220,7 @@ pub(super) fn node(name: &str, of: &Attributes) -> Option<NodeSeen> {
 }
 
 /// What keeps a node from work counts first (`pbsnodes(8B)`).
-fn node_state(raw: &str) -> String {
+pub(super) fn node_state(raw: &str) -> String {
     let words: Vec<&str> = raw.split(',').map(str::trim).collect();
     let has = |word: &str| words.contains(&word);
     let first = words.first().copied().unwrap_or_default();
@@ -195,12 +246,13 @@ mod tests {
             ("C", Some(7), None, JobState::Failed),
             ("C", Some(-11), None, JobState::Timeout),
             ("F", Some(-29), None, JobState::Timeout),
+            ("F", Some(-27), None, JobState::OutOfMemory),
             ("C", Some(271), None, JobState::Cancelled),
             ("F", None, Some("91"), JobState::Cancelled),
             ("C", None, None, JobState::Cancelled),
             ("E", None, None, JobState::Running),
         ] {
-            assert_eq!(job_state(letter, exit, substate, 20), state, "{letter} {exit:?}");
+            assert_eq!(job_state(letter, exit, substate, 20), (state, None), "{letter} {exit:?}");
         }
     }
 

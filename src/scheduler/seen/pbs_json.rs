@@ -39,8 +39,11 @@ mod tests {
     fn an_answer_that_breaks_off_gives_its_whole_jobs() {
         let text = r#"{"Jobs":{"7.s":{"job_state":"R","Job_Name":"a","Resource_List":{"ngpus":2,"walltime":"01:00:00"}},"8.s":{"job_state""#;
         let seen = read(text).expect("jobs");
-        let jobs: Vec<_> =
-            seen.jobs.iter().map(|job| (job.job_id.as_str(), job.gpus, job.time_limit_s)).collect();
+        let jobs: Vec<_> = seen
+            .jobs
+            .iter()
+            .map(|job| (job.job_id.as_deref().unwrap_or_default(), job.gpus, job.time_limit_s))
+            .collect();
         assert_eq!(jobs, [("7.s", Some(2), Some(3600))]);
         assert_eq!((read(r#"{"jobs":[{"job_id":7}]}"#), read(r#"{"nodes":[{"name":"n1"}]}"#)), (None, None));
     }

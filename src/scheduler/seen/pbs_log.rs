@@ -4,6 +4,7 @@ use super::field::{leading_number, moment};
 use super::pbs::{duration, ended, host_count, signal};
 use super::{JobSeen, Printed, Seen, state_word};
 use crate::job::JobState;
+use crate::scheduler::pbs::ends::Pbs;
 
 /// `DATE TIME;E;ID;key=value key=value ..`, one job a line and event. The last event of a job is how it stands.
 pub(super) fn accounting(text: &str) -> Option<Seen> {
@@ -32,18 +33,25 @@ fn event_of(event: &str, id: &str, rest: &str) -> Option<JobSeen> {
         pair.filter(|value| !value.is_empty())
     };
     let exit_code = get("Exit_status").and_then(|code| code.parse::<i64>().ok());
+    let mut guess = None;
     let state = match (event, exit_code) {
         ("Q" | "R", _) => JobState::Pending,
         ("S" | "T" | "C", _) => JobState::Running,
         ("D", _) => JobState::Cancelled,
         ("A", _) => JobState::Failed,
-        ("E", Some(code)) => ended(code),
+        ("E", Some(code)) => {
+            let (state, nearest) = ended(which(rest), code);
+            guess = nearest;
+            state
+        }
         ("E", None) => JobState::Unknown,
         _ => return None,
     };
     let hosts = get("exec_vnode").or_else(|| get("exec_host"));
     Some(JobSeen {
-        job_id: id.to_owned(),
+        job_id: Some(id.to_owned()),
+        guess: guess.map(|state| state.as_str().to_owned()),
+        restarts: get("run_count").and_then(leading_number).map(|starts| starts.saturating_sub(1)),
         name: get("jobname").map(str::to_owned),
         state: state_word(state, false),
         raw_state: event.to_owned(),
@@ -60,33 +68,89 @@ fn event_of(event: &str, id: &str, rest: &str) -> Option<JobSeen> {
     })
 }
 
-/// `Job: ID`, then lines of `DATE TIME  DAEMON  TEXT`; a text that goes on is indented.
+/// Which PBS wrote a record, where that shows.
+fn which(record: &str) -> Option<Pbs> {
+    let has = |words: &[&str]| words.iter().any(|word| record.contains(word));
+    if has(&[
+        "exec_vnode=",
+        "run_count=",
+        "Resource_List.select=",
+        "Resource_List.place=",
+        "cpupercent=",
+        "project=",
+    ]) {
+        return Some(Pbs::OpenPbs);
+    }
+    has(&["owner=", "Resource_List.neednodes=", "total_execution_slots=", "unique_node_count="])
+        .then_some(Pbs::Torque)
+}
+
+/// The lines of `tracejob`: when, which daemon, what. A text that goes on is indented.
+fn traced(text: &str) -> Vec<(String, &str, String)> {
+    let mut events: Vec<(String, &str, String)> = Vec::new();
+    for line in text.lines() {
+        let head =
+            line.get(..19).and_then(iso).zip(line.get(19..)).map(|(when, said)| (when, said.trim_start()));
+        match (head, events.last_mut()) {
+            (Some((when, said)), _) => {
+                let (daemon, said) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
+                events.push((when, daemon, said.split_whitespace().collect::<Vec<_>>().join(" ")));
+            }
+            (None, Some((.., said))) if line.starts_with(char::is_whitespace) => {
+                said.push(' ');
+                said.push_str(line.split_whitespace().collect::<Vec<_>>().join(" ").as_str());
+            }
+            _ => {}
+        }
+    }
+    events
+}
+
+/// `Job: ID`, then what the daemons' logs and the accounting (`A`) say of it.
 pub(super) fn tracejob(text: &str) -> Option<Seen> {
-    let mut lines = text.lines().skip_while(|line| line.trim().is_empty());
-    let id = lines.next()?.strip_prefix("Job: ")?.trim();
+    let head = text.lines().find_map(|line| line.trim().strip_prefix("Job: "))?.trim();
+    leading_number(head)?;
+    let events = traced(text);
+    let whole = events.iter().map(|(.., said)| said.as_str()).collect::<Vec<_>>().join(" ");
     let mut job = JobSeen {
-        job_id: id.to_owned(),
+        job_id: Some(head.to_owned()),
         state: state_word(JobState::Pending, false),
         raw_state: "Queued".to_owned(),
         ..JobSeen::default()
     };
-    for line in lines {
-        let Some((when, said)) = line.get(..19).and_then(iso).zip(line.get(19..)) else { continue };
-        let words = said.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
+    for (when, daemon, words) in &events {
+        // What the accounting has of it: name, places, limits.
+        let told = event_of("S", head, words).filter(|_| *daemon == "A" && words.contains('='));
+        if let Some(told) = told {
+            let JobSeen { name, nodes, node_list, gpus, time_limit_s, elapsed_s, restarts, .. } = told;
+            job = JobSeen { name, nodes, node_list, gpus, time_limit_s, elapsed_s, restarts, ..job };
+        }
+        if let Some((_, name)) = words.split_once("job name = ") {
+            job.name.get_or_insert(name.split(',').next().unwrap_or_default().to_owned());
+        }
         if words.starts_with("Job Run") {
             job.state = state_word(JobState::Running, false);
             "Run".clone_into(&mut job.raw_state);
-            job.start.get_or_insert(Printed::Text(when.clone()));
+            job.start = Some(Printed::Text(when.clone()));
         }
-        if let Some(code) = exit_status(&words) {
-            (job.state, job.exit_code) = (state_word(ended(code), false), Some(code));
+        if words.starts_with("Job requeued") || words.starts_with("Job Rerun") {
+            job.state = state_word(JobState::Pending, false);
+            "Requeued".clone_into(&mut job.raw_state);
+        }
+        if let Some(code) = exit_status(words) {
+            let (state, guess) = ended(which(&whole), code);
+            (job.state, job.exit_code) = (state_word(state, false), Some(code));
+            job.guess = guess.map(|state| state.as_str().to_owned());
             job.signal = signal(code);
             "Exit".clone_into(&mut job.raw_state);
-            job.end = Some(Printed::Text(when));
+            job.end.get_or_insert(Printed::Text(when.clone()));
+            let used =
+                words.split_whitespace().find_map(|pair| pair.strip_prefix("resources_used.walltime="));
+            job.elapsed_s = used.and_then(duration).or(job.elapsed_s);
         } else if words.starts_with("Job deleted") && job.exit_code.is_none() {
             job.state = state_word(JobState::Cancelled, false);
             "Deleted".clone_into(&mut job.raw_state);
-            job.end = Some(Printed::Text(when));
+            job.end = Some(Printed::Text(when.clone()));
         }
     }
     Some(Seen { form: "tracejob", scheduler: "pbs", jobs: vec![job], ..Seen::default() })

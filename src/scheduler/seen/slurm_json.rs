@@ -1,14 +1,34 @@
-//! `squeue --json` and `sacct --json`, 21.08 to 26.05: numbers plain or as `{set, infinite, number}`, states as text or as
+//! `squeue --json`, `sacct --json`, `scontrol show node --json` and `sinfo --json`, 21.08 to 26.05: numbers plain or as `{set, infinite, number}`, states as text or as
 //! a list, exit codes as a wait status or as an object.
 
 use serde_json::Value;
 
 use super::field::{gpus_of_gres, gpus_of_tres, said};
-use super::{JobSeen, Printed, Seen, state_word};
+use super::slurm_node::node_state;
+use super::{JobSeen, NodeSeen, Printed, Seen, state_word};
+use crate::job::JobState;
 use crate::scheduler::slurm;
 
 pub(super) fn read(text: &str) -> Option<Seen> {
     let value: Value = serde_json::from_str(text).ok()?;
+    if let Some(nodes) = value.get("nodes").and_then(Value::as_array) {
+        let nodes = nodes.iter().filter_map(node).collect();
+        return Some(Seen {
+            form: "scontrol show node --json",
+            scheduler: "slurm",
+            nodes,
+            ..Seen::default()
+        });
+    }
+    if let Some(groups) = value.get("sinfo").and_then(Value::as_array) {
+        let mut nodes: Vec<NodeSeen> = Vec::new();
+        for node in groups.iter().flat_map(group) {
+            if nodes.iter().all(|known| known.name != node.name) {
+                nodes.push(node);
+            }
+        }
+        return Some(Seen { form: "sinfo --json", scheduler: "slurm", nodes, ..Seen::default() });
+    }
     let jobs = value.get("jobs")?.as_array()?;
     let is_accounting = jobs.iter().any(|job| job.get("time").is_some_and(Value::is_object));
     let form = if is_accounting { "sacct --json" } else { "squeue --json" };
@@ -21,20 +41,23 @@ fn job(job: &Value) -> Option<JobSeen> {
     let id = number_of("job_id")?.to_string();
     let past = job.get("time").filter(|time| time.is_object());
     let state = job.get("job_state").or_else(|| job["state"].get("current")).unwrap_or(&job["state"]);
-    let raw_state = first_word(state);
+    let raw_state = state_words(state);
+    let known = slurm::job_state(&raw_state);
     let reason = job.get("state_reason").unwrap_or(&job["state"]["reason"]).as_str().and_then(said);
     let (exit_code, signal) = exit(&job["exit_code"]);
     let time = |live: &str, recorded: &str| {
         let value = past.map_or(&job[live], |past| &past[recorded]);
-        number(value).filter(|seconds| *seconds > 0)
+        // Of a job that waits it is an expectation.
+        number(value).filter(|seconds| *seconds > 0 && known != JobState::Pending)
     };
     let (array_id, task) = array(job);
     let limit = past.map_or(&job["time_limit"], |past| &past["limit"]);
     let nodes = job.get("node_count").and_then(number).or_else(|| number_of("allocation_nodes"));
     Some(JobSeen {
-        job_id: array_id.as_ref().zip(task).map_or(id, |(array, task)| format!("{array}_{task}")),
+        job_id: Some(array_id.as_ref().zip(task).map_or(id, |(array, task)| format!("{array}_{task}"))),
+        guess: None,
         name: text(job, "name"),
-        state: state_word(slurm::job_state(&raw_state), reason.is_some_and(slurm::is_hold)),
+        state: state_word(known, reason.is_some_and(slurm::is_hold)),
         raw_state,
         reason: reason.map(str::to_owned),
         exit_code,
@@ -52,6 +75,55 @@ fn job(job: &Value) -> Option<JobSeen> {
         het_id: het(job),
         restarts: number_of("restart_cnt"),
     })
+}
+
+/// A node of `scontrol show node --json`, and of `sinfo --json` up to 22.05: its state as text with flags beside it, or as
+/// one list.
+fn node(node: &Value) -> Option<NodeSeen> {
+    let words = |value: &Value| -> Vec<String> {
+        let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let raw_state = [words(&node["state"]), words(&node["state_flags"])].concat().join("+");
+    // Of several types the sum; "N/A" where nothing is known.
+    let gres = |key: &str| node[key].as_str().filter(|text| *text != "N/A").map(gpus_of_gres);
+    let tres = |key: &str| node[key].as_str().map(|text| gpus_of_tres(text).unwrap_or(0));
+    Some(NodeSeen {
+        name: node["name"].as_str()?.to_owned(),
+        state: node_state(&raw_state),
+        raw_state,
+        cpus: number(&node["cpus"]),
+        gpus_total: gres("gres").or_else(|| tres("tres")),
+        gpus_used: gres("gres_used").or_else(|| tres("tres_used")),
+        reason: text(node, "reason"),
+    })
+}
+
+/// The nodes of one line of `sinfo`, 23.02 and later: what is told holds of each, where least and most are the same.
+fn group(group: &Value) -> Vec<NodeSeen> {
+    let states = group["node"]["state"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let raw_state = states.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("+");
+    let names = group["nodes"]["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let same = |key: &str| {
+        let (least, most) = (number(&group[key]["minimum"]), number(&group[key]["maximum"]));
+        most.filter(|_| least == most)
+    };
+    let gres = |key: &str| {
+        group["gres"][key].as_str().map(gpus_of_gres).filter(|gpus| *gpus == 0 || names.len() == 1)
+    };
+    let total = group["gres"]["total"].as_str().map(gpus_of_gres);
+    let each = |name: &Value| {
+        Some(NodeSeen {
+            name: name.as_str()?.to_owned(),
+            state: node_state(&raw_state),
+            raw_state: raw_state.clone(),
+            cpus: same("cpus"),
+            gpus_total: total,
+            gpus_used: gres("used"),
+            reason: group["reason"]["description"].as_str().and_then(said).map(str::to_owned),
+        })
+    };
+    names.iter().filter_map(each).collect()
 }
 
 fn text(job: &Value, key: &str) -> Option<String> {
@@ -72,9 +144,10 @@ fn number(value: &Value) -> Option<u64> {
     }
 }
 
-fn first_word(value: &Value) -> String {
-    let first = value.as_array().and_then(|list| list.first()).unwrap_or(value);
-    first.as_str().unwrap_or_default().to_owned()
+/// A state, or its words (`RUNNING+COMPLETING`).
+fn state_words(value: &Value) -> String {
+    let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("+")
 }
 
 /// Code and signal. A plain number is the raw wait status (22.05: `exit 1` is 256).
@@ -162,7 +235,7 @@ mod tests {
         let json = r#"{"jobs":[{"job_id":96,"array_job_id":95,"array_task_id":1,"job_state":"RUNNING"},
             {"job_id":95,"array_job_id":{"set":true,"infinite":false,"number":95},"array_task_string":"2-5%2","job_state":["PENDING"],"state_reason":"JobHeldUser"}]}"#;
         let seen = read(json).expect("jobs");
-        let ids: Vec<&str> = seen.jobs.iter().map(|job| job.job_id.as_str()).collect();
+        let ids: Vec<&str> = seen.jobs.iter().map(|job| job.job_id.as_deref().unwrap_or_default()).collect();
         assert_eq!(ids, ["95_1", "95_[2-5%2]"]);
         assert_eq!(seen.jobs[1].state, "held");
     }

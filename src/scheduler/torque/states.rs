@@ -3,6 +3,7 @@
 use super::answer::Thing;
 use crate::job::{JobId, JobState};
 use crate::record::{ExitStatus, QueueEntry};
+use crate::scheduler::pbs::ends::{self, Pbs};
 use crate::scheduler::pbs::values::{hosts, time_ms};
 
 /// What a job's attributes say of it.
@@ -82,12 +83,11 @@ impl End {
         let ended = |state, exit, why| Self { state, exit, why };
         match text.trim().parse::<i32>() {
             Ok(0) => ended(JobState::Completed, Some(ExitStatus::Code(0)), None),
-            Ok(-10) => ended(JobState::OutOfMemory, None, Some("over its memory limit")),
-            Ok(-11) => ended(JobState::Timeout, None, Some("over its time limit")),
-            Ok(-12) => ended(JobState::Timeout, None, Some("over its limit of CPU time")),
-            Ok(-6..=-4) => ended(JobState::NodeFail, None, Some("its node started anew")),
-            Ok(-9) => ended(JobState::Failed, None, Some("its output files could not be made on the node")),
-            Ok(code) if code < 0 => ended(JobState::Failed, None, Some("Torque could not start it")),
+            Ok(code) if code < 0 => {
+                let known = ends::of_code(Some(Pbs::Torque), i64::from(code));
+                let (state, why) = known.unwrap_or((JobState::Failed, "Torque could not start it"));
+                ended(state, None, Some(why))
+            }
             // Torque's shell died of a signal: TERM is `qdel`'s.
             Ok(271) => ended(JobState::Cancelled, Some(ExitStatus::Signal(15)), Some("deleted while it ran")),
             Ok(code @ 257..=320) => ended(JobState::Failed, Some(ExitStatus::Signal(code - 256)), None),

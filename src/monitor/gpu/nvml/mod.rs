@@ -33,6 +33,7 @@ pub struct Nvml {
     // Dropped in this order: the thread of events holds the library too.
     xids: XidWatch,
     devices: Vec<Device>,
+    refused: Vec<(u32, GpuError)>,
     library: Arc<Library>,
 }
 
@@ -40,7 +41,7 @@ impl Nvml {
     /// Loads and initialises NVML from `library`, else from where the dynamic linker finds it, and looks at all GPUs. May
     /// take seconds where the driver is not kept loaded (persistence mode off).
     ///
-    /// A GPU that this user may not read, or that is lost, is left out.
+    /// A GPU that this user may not read, or that is lost, is in [`GpuReader::refused`].
     ///
     /// # Errors
     /// Where there is no library or no driver, or the driver is not of the library's version.
@@ -48,22 +49,30 @@ impl Nvml {
         let path: OsString = library.map_or_else(|| LIBRARY.into(), |path| path.as_os_str().to_owned());
         let library = Arc::new(load(&path)?);
         let driver = library.sys_driver_version().ok();
-        let mut devices = Vec::new();
+        let (mut devices, mut refused) = (Vec::new(), Vec::new());
         for index in 0..library.device_count().map_err(|error| error_of(&error))? {
-            match library.device_by_index(index) {
-                Ok(device) => devices.extend(look_at(&device, driver.as_deref())),
-                Err(error) => debug!(index, %error, "a GPU is left out"),
+            let device = library.device_by_index(index);
+            match device.and_then(|device| look_at(&device, driver.as_deref())) {
+                Ok(found) => devices.extend(found),
+                Err(error) => {
+                    debug!(index, %error, "a GPU is left out");
+                    refused.push((index, error_of(&error)));
+                }
             }
         }
         let is_gpu = |device: &&Device| !matches!(device.kind, Kind::Slice { .. });
         let xids = XidWatch::start(&library, devices.iter().filter(is_gpu));
-        Ok(Self { xids, devices, library })
+        Ok(Self { xids, devices, refused, library })
     }
 }
 
 impl GpuReader for Nvml {
     fn devices(&self) -> Vec<Arc<GpuFacts>> {
         self.devices.iter().map(|device| Arc::clone(&device.facts)).collect()
+    }
+
+    fn refused(&self) -> Vec<(u32, GpuError)> {
+        self.refused.clone()
     }
 
     fn read(&self, uuid: &str) -> Result<GpuRead, GpuError> {
@@ -101,8 +110,8 @@ fn load(path: &OsStr) -> Result<Library, GpuError> {
 }
 
 /// A GPU and, where it is divided, its slices.
-fn look_at(device: &nvml_wrapper::Device<'_>, driver: Option<&str>) -> Vec<Device> {
-    let Ok(uuid) = device.uuid() else { return Vec::new() };
+fn look_at(device: &nvml_wrapper::Device<'_>, driver: Option<&str>) -> Result<Vec<Device>, NvmlError> {
+    let uuid = device.uuid()?;
     let mig = device.mig_mode().ok().map(|mode| mode.current == 1);
     let facts = GpuFacts {
         name: device.name().unwrap_or_default(),
@@ -124,7 +133,7 @@ fn look_at(device: &nvml_wrapper::Device<'_>, driver: Option<&str>) -> Vec<Devic
         let slices = (0..places).filter_map(|index| device.mig_device_by_index(index).ok());
         found.extend(slices.filter_map(|slice| look_at_slice(&slice, device, &facts, gpm)));
     }
-    found
+    Ok(found)
 }
 
 fn look_at_slice(
