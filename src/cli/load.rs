@@ -81,11 +81,6 @@ impl Job {
             if !missing.is_empty() {
                 return Err(source.error(Kind::Missing, missing));
             }
-            if let Some(fault) =
-                image_facts::file_fault(&spec.image, place.image.as_deref(), &session.settings)
-            {
-                return Err(source.error(Kind::JobFile, vec![fault]));
-            }
         }
         let python = match &place.requirements {
             Some(path) => {
@@ -110,6 +105,11 @@ impl Job {
             && image_facts::set_aside(&mut facts.images, plan, &session.settings)
         {
             (tried, site) = resolved(session, &spec, facts.clone(), against);
+        }
+        let image = place.image.as_deref().filter(|_| !args.no_check);
+        let fault = image_facts::file_fault(&spec.image, image, tried.as_ref().ok(), &session.settings);
+        if let Some(fault) = fault {
+            return Err(source.error(Kind::JobFile, vec![fault]));
         }
         let mut to_build = None;
         if let Ok(plan @ Plan { no_image: Some(none), image: None, .. }) = &tried {

@@ -152,6 +152,9 @@ pub(crate) struct Claims {
     /// A graph compiler that it has: xla, inductor, ...; may be given more than once
     #[arg(long = "compiler", value_name = "COMPILER", value_delimiter = ',')]
     pub(crate) compilers: Vec<String>,
+    /// A Python package that it has beside the framework: scikit-learn; may be given more than once
+    #[arg(long, value_name = "PACKAGE")]
+    pub(crate) with: Vec<String>,
     /// The least processor that its code runs on: x86-64-v3, or archspec's name such as skylake_avx512
     #[arg(long, value_name = "NAME")]
     pub(crate) microarch: Option<String>,

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::build_job::{self, Resources};
 use super::making::{Made, Order, make, standing};
-use crate::catalogue::{Accelerator, Device, Processor, Wanted};
+use crate::catalogue::{Accelerator, Device, Processor, Wanted, cuda_for};
 use crate::cli::commands::image::{arch, of_recipe, written};
 use crate::cli::error::{Error, Kind};
 use crate::cli::load::Job;
@@ -39,6 +39,14 @@ fn target(wanted: &Wanted) -> Target {
         Device::Gpu { maker: Accelerator::None, .. } => Accelerator::Nvidia,
         Device::Gpu { maker, .. } => *maker,
     };
+    let cuda = match &wanted.device {
+        Device::Gpu { driver, capabilities, .. } if accelerator == Accelerator::Nvidia => {
+            let capabilities: Vec<&str> =
+                capabilities.iter().map(|(capability, _)| &capability[..]).collect();
+            cuda_for(driver.as_ref().map(|(driver, _)| &driver[..]), &capabilities)
+        }
+        _ => None,
+    };
     let microarch = match &wanted.processor {
         Processor::Named(name, _) => Some(name.clone()),
         Processor::Here(_) | Processor::Unknown => None,
@@ -50,6 +58,8 @@ fn target(wanted: &Wanted) -> Target {
         compiler: wanted.compiler.clone(),
         accelerator,
         microarch,
+        cuda,
+        with: wanted.packages.clone(),
         ..Target::new(&wanted.framework, &arch)
     }
 }

@@ -42,6 +42,8 @@ pub(super) fn to_json(entry: &Entry) -> Value {
         "cuda": entry.cuda,
         "rocm": entry.rocm,
         "compilers": entry.compilers,
+        "compute_capability": entry.compute_capability.as_ref().map(ToString::to_string),
+        "packages": entry.packages,
         "python": entry.python,
         "mpi": entry.mpi,
         "digest": entry.digest,

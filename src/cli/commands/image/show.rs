@@ -61,6 +61,8 @@ fn rows(entry: &Entry) -> Vec<(&'static str, String)> {
     let more = [
         ("microarch", entry.microarch.clone()),
         ("compilers", Some(entry.compilers.join(" ")).filter(|text| !text.is_empty())),
+        ("packages", Some(entry.packages.join(" ")).filter(|text| !text.is_empty())),
+        ("compute capability", entry.compute_capability.as_ref().map(ToString::to_string)),
         ("python", entry.python.clone()),
         ("mpi", entry.mpi.clone()),
         ("from", entry.provenance.map(|provenance| provenance.as_str().to_owned())),
