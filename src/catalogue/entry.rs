@@ -109,6 +109,8 @@ pub struct Entry {
     pub digest: Option<String>,
     /// The recipe that it was built from.
     pub recipe: Option<String>,
+    /// The id of the run that built it, where a job did.
+    pub built_by: Option<String>,
     /// Whether it runs with `--fakeroot` only.
     pub needs_fakeroot: bool,
     /// Whose file describes it.
@@ -150,6 +152,7 @@ impl Entry {
             mpi: None,
             digest: None,
             recipe: None,
+            built_by: None,
             needs_fakeroot: false,
             owner,
             origin,

@@ -170,6 +170,7 @@ fn read_image(
     let mpi = fields.parsed("mpi", line_of_text).map(|mpi| mpi.value);
     let digest = fields.parsed("digest", read_digest).map(|digest| digest.value);
     let recipe = fields.parsed("recipe", line_of_text).map(|recipe| recipe.value);
+    let built_by = fields.parsed("built_by", line_of_text).map(|run| run.value);
     let needs_fakeroot = fields.boolean("needs_fakeroot").unwrap_or(false);
     for key in ["name", "framework", "version"] {
         if !fields.holds(key) {
@@ -198,6 +199,7 @@ fn read_image(
         mpi,
         digest,
         recipe,
+        built_by,
         needs_fakeroot,
         owner,
         origin,

@@ -33,6 +33,7 @@ pub fn write_entry(entry: &Entry) -> String {
     file.option("mpi", entry.mpi.as_deref());
     file.option("digest", entry.digest.as_deref());
     file.option("recipe", entry.recipe.as_deref());
+    file.option("built_by", entry.built_by.as_deref());
     if entry.needs_fakeroot {
         file.line("needs_fakeroot", "true");
     }

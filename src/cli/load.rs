@@ -121,6 +121,7 @@ impl Job {
         match (tried, site) {
             (Ok(mut plan), site) => {
                 plan.warnings.extend(source.warnings());
+                plan.warnings.extend(image_facts::not_there_yet(&plan).filter(|_| !args.no_check));
                 if !args.no_check && plan.image.is_none() && contains {
                     let why = place.program_problem(&spec, false);
                     plan.warnings.extend(why.map(|why| format!("{why}, and the job runs in no image")));

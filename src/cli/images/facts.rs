@@ -68,10 +68,11 @@ pub(crate) fn facts(
 
 /// The files of those URIs that were pulled by somebody who is trusted, by the URI that was fetched.
 fn pulled<'a>(settings: &Settings, uris: impl Iterator<Item = &'a str>) -> BTreeMap<String, PathBuf> {
-    let dir = settings.image_dir();
+    let dirs = [settings.own_image_dir(), settings.image_dir()];
     let fetched = uris.filter_map(|uri| fetched(uri, settings.tables()).ok());
-    let placed = fetched.map(|fetched| (pulled_path(&dir, &fetched.uri), fetched.uri));
-    placed.filter(|(path, _)| path.is_file() && is_vouched_for(path)).map(|(path, uri)| (uri, path)).collect()
+    let is_there = |path: &PathBuf| path.is_file() && is_vouched_for(path);
+    let found = |uri: &str| dirs.iter().map(|dir| pulled_path(dir, uri)).find(is_there);
+    fetched.filter_map(|fetched| Some((fetched.uri.clone(), found(&fetched.uri)?))).collect()
 }
 
 /// Says whether the command may run in a container: then its programs are the container's.
@@ -131,6 +132,20 @@ pub(crate) fn set_aside(facts: &mut ImageFacts, plan: &Plan, settings: &Settings
     let Some(why) = fault_of(path, Some(plan), settings) else { return false };
     entry.file = FileState::Missing(why);
     true
+}
+
+/// What an image costs that no node has yet, or that the nodes may not see.
+pub(crate) fn not_there_yet(plan: &Plan) -> Option<String> {
+    let source = &plan.image.as_ref()?.source;
+    if source.contains("://") {
+        let pull = format!("`dlrun image pull {source}` fetches it once, beforehand");
+        return Some(format!(
+            "no node has the image yet: the job fetches and converts {source} as it starts; {pull}"
+        ));
+    }
+    let is_local = plan.scheduler == SchedulerKind::Local;
+    let dir = NODE_LOCAL.iter().find(|dir| !is_local && Path::new(source).starts_with(dir))?;
+    Some(format!("the image {source} is in {dir}, which is each machine's own: the nodes may not have it"))
 }
 
 /// No image, or one for other processors than those of the plan's queue, or than any of the site.

@@ -44,6 +44,7 @@ pub(super) fn to_json(entry: &Entry) -> Value {
         "compilers": entry.compilers,
         "compute_capability": entry.compute_capability.as_ref().map(ToString::to_string),
         "packages": entry.packages,
+        "built_by": entry.built_by,
         "python": entry.python,
         "mpi": entry.mpi,
         "digest": entry.digest,

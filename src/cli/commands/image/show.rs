@@ -67,6 +67,7 @@ fn rows(entry: &Entry) -> Vec<(&'static str, String)> {
         ("mpi", entry.mpi.clone()),
         ("from", entry.provenance.map(|provenance| provenance.as_str().to_owned())),
         ("recipe", entry.recipe.clone()),
+        ("built by run", entry.built_by.clone()),
         ("digest", entry.digest.clone()),
         ("fakeroot", entry.needs_fakeroot.then(|| "it runs with --fakeroot only".to_owned())),
         ("whose", Some(owner_word(entry.owner).to_owned())),
