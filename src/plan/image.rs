@@ -68,13 +68,17 @@ impl Resolver<'_> {
         if image.path.is_some() || image.uri.is_some() {
             return self.named_image().ok_or_else(String::new);
         }
+        let known_problems = self.problems.len();
         self.unclear_framework();
+        let is_clear = self.problems.len() == known_problems;
         let found = match &prospect.fitting {
             Some(Ok(fitting)) => self.best_of_catalogue(fitting, prospect),
             Some(Err(why)) => Err(why.clone()),
             None => Err("the job names no image".to_owned()),
         };
-        if let Err(why) = &found {
+        if let Err(why) = &found
+            && is_clear
+        {
             self.missing_image(why);
         }
         found
