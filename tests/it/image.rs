@@ -83,8 +83,9 @@ fn an_image_that_dlrun_made_is_removed_with_its_file_unless_a_job_uses_it() {
     let Place { env, .. } = &place;
     let dir = env.state().join("images");
     fs::create_dir_all(&dir).expect("ours");
-    let names = ["mx.sif", "mx.uri", "mx.log", "other.sif"];
-    names.map(|name| fs::write(dir.join(name), "x").expect("ours"));
+    for name in ["mx.sif", "mx.uri", "mx.log", "other.sif"] {
+        fs::write(dir.join(name), "x").expect("ours");
+    }
     let file = dir.join("mx.sif");
     fs::create_dir_all(place.shelf("")).expect("ours");
     let described =
