@@ -1,6 +1,6 @@
 //! Lets one process at a time make something that lies beside a lock file: a Python environment, an image.
 //!
-//! A `flock` on a file that stays: the kernel ends it with its owner, however that dies, so nothing has to be guessed
+//! A `flock` on a file: the kernel ends it with its owner, however that dies, so nothing has to be guessed
 //! or taken over. On NFS it is passed to the server since Linux 2.6.12 (`flock(2)`), so it holds between login nodes;
 //! where the file system has no locks, or has them for one node only (Lustre mounted without `flock`, or with
 //! `localflock`), two may make the same at once. That costs time and space and nothing else, since each making
@@ -9,7 +9,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -51,6 +51,14 @@ impl Lock {
     pub fn is_exclusive(&self) -> bool {
         self.file.is_some()
     }
+
+    /// Takes the lock's file away while the lock is held; whoever waits for it makes another.
+    pub fn remove(&self, path: &Path) {
+        if self.is_exclusive() {
+            // One that stays is in nobody's way.
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 /// Waits for the lock on `path`. `on_wait` hears of each owner once; `log` is what a living owner writes to.
@@ -68,6 +76,10 @@ pub fn acquire(
     let (mut sign, mut heard) = (sign_of_life(log), Instant::now());
     loop {
         if let Some(held) = try_once(&file, path)? {
+            if held && !is_at(&file, path) {
+                file = open(path)?;
+                continue;
+            }
             return Ok(signed(file, held));
         }
         let owner = read_owner(&mut file);
@@ -92,6 +104,9 @@ pub fn acquire(
 /// As [`acquire`].
 pub fn acquire_now(path: &Path) -> std::io::Result<Result<Lock, Option<Owner>>> {
     let mut file = open(path)?;
+    while try_once(&file, path)? == Some(true) && !is_at(&file, path) {
+        file = open(path)?;
+    }
     Ok(match try_once(&file, path)? {
         Some(held) => Ok(signed(file, held)),
         None => Err(read_owner(&mut file)),
@@ -113,6 +128,12 @@ fn try_once(file: &File, path: &Path) -> std::io::Result<Option<bool>> {
         }
         Err(TryLockError::Error(source)) => Err(source),
     }
+}
+
+/// Whether the file is still the one at `path`: its former owner may have taken it away ([`Lock::remove`]).
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(own), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
+    (own.dev(), own.ino()) == (there.dev(), there.ino())
 }
 
 fn signed(mut file: File, held: bool) -> Lock {

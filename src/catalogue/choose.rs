@@ -86,6 +86,7 @@ mod tests {
         let mut wanted = Wanted {
             framework: "tensorflow".into(),
             version: None,
+            packages: Vec::new(),
             compiler: None,
             provenance: None,
             arch: Some(("x86_64".into(), "test".into())),
@@ -97,7 +98,8 @@ mod tests {
     }
 
     fn gpus(maker: Accelerator, driver: Option<&str>) -> Device {
-        Device::Gpu { maker, driver: driver.map(|driver| (driver.to_owned(), "test".to_owned())) }
+        let driver = driver.map(|driver| (driver.to_owned(), "test".to_owned()));
+        Device::Gpu { maker, driver, capabilities: Vec::new() }
     }
 
     fn check(problems: &[&str]) -> Check {
@@ -375,6 +377,7 @@ mod tests {
             Wanted {
                 framework: "tensorflow".into(),
                 version: version.and_then(range),
+                packages: Vec::new(),
                 compiler: compiler.map(str::to_owned),
                 provenance,
                 arch: arch.map(|arch| (arch.to_owned(), "test".to_owned())),
@@ -406,7 +409,7 @@ mod tests {
     fn fits_otherwise(entry: &Entry, wanted: &Wanted, versions: &[&str], runs: &[&str]) -> bool {
         let device = match &wanted.device {
             Device::Cpu => true,
-            Device::Gpu { maker, driver } => {
+            Device::Gpu { maker, driver, .. } => {
                 let is_old = driver.is_some() && matches!(entry.cuda.as_deref(), Some("12.4" | "13.0"));
                 match (entry.accelerator, maker) {
                     (Accelerator::None, _)

@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn rules_follow_what_was_published() {
-        let gpu = Device::Gpu { maker: Accelerator::Nvidia, driver: None };
+        let gpu = Device::Gpu { maker: Accelerator::Nvidia, driver: None, capabilities: Vec::new() };
         let compiler =
             |framework, device: &Device, there: &[&'static str]| compiler_by_rule(framework, device, there).0;
         assert_eq!(compiler("tensorflow", &Device::Cpu, &["xla"]), "none");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Origin, Owner};
+use crate::config::{Origin, Owner, VersionRange};
 use crate::job::{Provenance, read_uri};
 
 /// Where an image is.
@@ -93,18 +93,24 @@ pub struct Entry {
     pub accelerator: Accelerator,
     /// CUDA's version in the image, such as `12.4`.
     pub cuda: Option<String>,
+    /// Compute capabilities of NVIDIA's GPUs that its code runs on, such as `>=7.5`; `None`: what its CUDA serves.
+    pub compute_capability: Option<VersionRange>,
     /// ROCm's version in the image.
     pub rocm: Option<String>,
     /// Graph compilers that it has: `xla`, `inductor`, `ngraph`, `glow`.
     pub compilers: Vec<String>,
     /// Python's version.
     pub python: Option<String>,
+    /// Python packages beside the framework that it was given: `scikit-learn`.
+    pub packages: Vec<String>,
     /// The MPI in it and its version: `openmpi 4.1`, `mpich 4.0`.
     pub mpi: Option<String>,
     /// `sha256:` and 64 hexadecimal digits of the SIF file; of a URI, the hub's own digest.
     pub digest: Option<String>,
     /// The recipe that it was built from.
     pub recipe: Option<String>,
+    /// The id of the run that built it, where a job did.
+    pub built_by: Option<String>,
     /// Whether it runs with `--fakeroot` only.
     pub needs_fakeroot: bool,
     /// Whose file describes it.
@@ -138,12 +144,15 @@ impl Entry {
             microarch: None,
             accelerator: Accelerator::None,
             cuda: None,
+            compute_capability: None,
             rocm: None,
             compilers: Vec::new(),
             python: None,
+            packages: Vec::new(),
             mpi: None,
             digest: None,
             recipe: None,
+            built_by: None,
             needs_fakeroot: false,
             owner,
             origin,

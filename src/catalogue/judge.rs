@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::cuda;
+use super::cuda::{self, Serves};
 use super::entry::{Accelerator, Entry, FileState};
 use super::processor::{Runs, generation, runs};
 use super::wanted::{Device, Wanted, release};
@@ -36,15 +36,21 @@ impl<'a> Judge<'a> {
             return verdict;
         }
         let rejections = [
-            wanted.version.as_ref().and_then(|range| outside(&entry.version, range)),
+            wanted.version.as_ref().and_then(|range| outside(entry, range)),
             wanted.provenance.and_then(|provenance| other_provenance(entry.provenance, provenance)),
             wanted.compiler.as_deref().and_then(|compiler| lacks_compiler(entry, compiler)),
+            lacks_packages(entry, &wanted.packages),
             wrong_device(entry.accelerator, &wanted.device),
             unusable(entry),
         ];
         verdict.rejected.extend(rejections.into_iter().flatten());
         self.processor(entry, &mut verdict);
         driver(entry, &wanted.device, &mut verdict);
+        capabilities(entry, &wanted.device, &mut verdict);
+        if wanted.compiler.as_deref() == Some("none") && may_switch_on(entry) {
+            let compilers = entry.compilers.join(" and ");
+            verdict.unknown.push(format!("whether it switches {compilers} on by itself"));
+        }
         verdict
     }
 
@@ -73,11 +79,63 @@ impl<'a> Judge<'a> {
     }
 }
 
-fn outside(version: &str, range: &VersionRange) -> Option<String> {
-    match VersionRange::parse(release(version)) {
-        Ok(version) if range.holds(&version) => None,
-        _ => Some(format!("version {version} is not in {range}")),
+fn outside(entry: &Entry, range: &VersionRange) -> Option<String> {
+    let version = &entry.version;
+    let (numbers, suffix) = crate::config::release(version);
+    let parsed = VersionRange::parse(&format!("{numbers}{}", suffix.unwrap_or_default()));
+    if !parsed.is_ok_and(|parsed| range.holds(&parsed)) {
+        return Some(format!("version {version} is not in {range}"));
     }
+    let local = range.local()?;
+    let is_build = match version.split_once('+') {
+        Some((_, own)) => own.eq_ignore_ascii_case(local),
+        None => is_build_for(entry, local),
+    };
+    (!is_build).then(|| format!("version {version} is not known to be the build +{local}"))
+}
+
+/// Whether an image whose version names no build is what PyTorch calls `+cpu`, `+cu118` or `+rocm6.1`.
+fn is_build_for(entry: &Entry, local: &str) -> bool {
+    let (has, wanted) = if local == "cpu" {
+        return entry.accelerator == Accelerator::None;
+    } else if let Some(rocm) = local.strip_prefix("rocm") {
+        (&entry.rocm, rocm.to_owned())
+    } else if let Some((major, minor)) =
+        local.strip_prefix("cu").and_then(|cuda| cuda.split_at_checked(cuda.len().checked_sub(1)?))
+    {
+        (&entry.cuda, format!("{major}.{minor}"))
+    } else {
+        return false;
+    };
+    let Ok(range) = VersionRange::parse(&wanted) else { return false };
+    has.as_deref().is_some_and(|has| VersionRange::parse(release(has)).is_ok_and(|has| range.holds(&has)))
+}
+
+/// A package's name in one spelling, without version and extras: of `Scikit_Learn[x]>=1.5` it is `scikit-learn`.
+fn package_name(requirement: &str) -> String {
+    let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
+    let name = requirement[..end.unwrap_or(requirement.len())].to_lowercase();
+    name.split(['.', '_', '-']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+fn lacks_packages(entry: &Entry, wanted: &[String]) -> Option<String> {
+    let found = entry.check.iter().flat_map(|check| check.versions.keys());
+    let has: Vec<String> = entry.packages.iter().chain(found).map(|name| package_name(name)).collect();
+    let missing: Vec<&str> =
+        wanted.iter().filter(|name| !has.contains(&package_name(name))).map(String::as_str).collect();
+    (!missing.is_empty()).then(|| format!("it is not said to have {}", missing.join(", ")))
+}
+
+/// Whether an image may compile what its program did not ask to be compiled. PyTorch's compiler is asked for by the program,
+/// and JAX has no other way.
+pub(super) fn may_switch_on(entry: &Entry) -> bool {
+    !entry.compilers.is_empty() && !["pytorch", "jax"].contains(&entry.framework.as_str())
+}
+
+/// Images of dlrun's recipes switch on what they were built with. A recipe is `NAME HASH`; a URI or the path of a definition
+/// file is none.
+fn switches_on(entry: &Entry) -> bool {
+    may_switch_on(entry) && entry.recipe.as_ref().is_some_and(|recipe| !recipe.contains(['/', ':']))
 }
 
 fn other_provenance(found: Option<Provenance>, wanted: Provenance) -> Option<String> {
@@ -87,7 +145,11 @@ fn other_provenance(found: Option<Provenance>, wanted: Provenance) -> Option<Str
 }
 
 fn lacks_compiler(entry: &Entry, wanted: &str) -> Option<String> {
-    if wanted == "none" || entry.compilers.iter().any(|compiler| compiler == wanted) {
+    if wanted == "none" {
+        let compilers = entry.compilers.join(" and ");
+        return switches_on(entry).then(|| format!("it switches {compilers} on, and none is wanted"));
+    }
+    if entry.compilers.iter().any(|compiler| compiler == wanted) {
         return None;
     }
     Some(match entry.compilers.is_empty() {
@@ -131,6 +193,47 @@ fn driver(entry: &Entry, device: &Device, verdict: &mut Verdict) {
         }
         None => verdict.unknown.push(format!("whether driver {driver} serves CUDA {cuda}")),
     }
+}
+
+/// Whether the image's code runs on the GPUs that may be meant.
+fn capabilities(entry: &Entry, device: &Device, verdict: &mut Verdict) {
+    let (Device::Gpu { capabilities, .. }, Accelerator::Nvidia) = (device, entry.accelerator) else { return };
+    for (capability, says) in capabilities {
+        let gpus = format!("GPUs of compute capability {capability} ({says})");
+        if let Some(range) = &entry.compute_capability {
+            let serves = VersionRange::parse(capability).is_ok_and(|capability| range.holds(&capability));
+            if !serves {
+                verdict.rejected.push(format!("its code is for compute capability {range}, not for {gpus}"));
+            }
+            continue;
+        }
+        let Some(cuda) = entry.cuda.as_deref() else { continue };
+        match cuda::makes_for(release(cuda), capability) {
+            Some(Serves::Yes) => {}
+            Some(Serves::Dropped(least)) => {
+                verdict.rejected.push(format!("CUDA {cuda} needs compute capability {least}, not {gpus}"));
+            }
+            Some(Serves::TooOld(first)) => {
+                verdict
+                    .unknown
+                    .push(format!("whether it runs on {gpus}: CUDA {first} is the first that knows them"));
+            }
+            None => verdict.unknown.push(format!("whether CUDA {cuda} serves {gpus}")),
+        }
+    }
+}
+
+/// Whether the image's CUDA came out before one of the GPUs that may be meant.
+pub(super) fn is_older_than_gpus(entry: &Entry, device: &Device) -> bool {
+    let (Device::Gpu { capabilities, .. }, None, Some(cuda)) =
+        (device, &entry.compute_capability, &entry.cuda)
+    else {
+        return false;
+    };
+    let is_too_old = |(capability, _): &(String, String)| {
+        matches!(cuda::makes_for(release(cuda), capability), Some(Serves::TooOld(_)))
+    };
+    capabilities.iter().any(is_too_old)
 }
 
 /// What is wrong with the image itself, whatever the job wants.

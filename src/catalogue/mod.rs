@@ -7,6 +7,7 @@ mod choose;
 mod compilers;
 mod cuda;
 mod entry;
+mod framework;
 mod judge;
 mod name;
 mod processor;
@@ -19,8 +20,9 @@ mod write;
 
 pub use choose::{Candidate, Choice, choose};
 pub use compilers::{compiler_by_rule, compilers_of};
-pub use cuda::{least_driver, serves};
+pub use cuda::{capability_of, cuda_for, least_driver, serves};
 pub use entry::{Accelerator, Check, Entry, FileState, Place};
+pub use framework::{meant, same};
 pub use name::name_problem;
 pub use processor::{Processor, Runs, generation, runs};
 pub use read::{FORMAT, Shelf, read};

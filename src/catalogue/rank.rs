@@ -7,8 +7,9 @@
 use std::cmp::{Ordering, Reverse};
 
 use super::entry::{Accelerator, Entry, Place};
+use super::judge::{is_older_than_gpus, may_switch_on};
 use super::processor::Processor;
-use super::wanted::{Device, Wanted, release};
+use super::wanted::{Device, Wanted, is_preview, release};
 use crate::config::Owner;
 use crate::job::Provenance;
 
@@ -18,13 +19,17 @@ pub(super) struct Standing<'a> {
     score: Option<f64>,
     /// 0: made for the job's device; 1: for GPUs that a job for CPUs leaves alone, or that are the less likely ones.
     device: u8,
+    /// Its CUDA came out before the GPUs.
+    is_older_than_gpus: bool,
+    /// It may switch a graph compiler on where the job wants none.
+    may_compile: bool,
     is_checked: bool,
+    /// `2.4.0rc1`: 2.3 goes before it.
+    is_preview: bool,
     generation: (usize, usize),
     compiler: i8,
     provenance: u8,
     version: Vec<u64>,
-    /// Whether something follows the version's numbers: `2.4.0rc1` comes before 2.4.0.
-    is_pre_release: bool,
     is_file: bool,
     is_users: bool,
     name: &'a str,
@@ -34,7 +39,6 @@ impl<'a> Standing<'a> {
     pub(super) fn of(entry: &'a Entry, wanted: &Wanted, score: Option<f64>, come: (usize, usize)) -> Self {
         let is_for_cpus = wanted.device == Device::Cpu;
         let release = release(&entry.version);
-        let suffix = entry.version.split('+').next().unwrap_or_default().len() > release.len();
         Self {
             score: score.filter(|score| !score.is_nan()),
             device: match (&wanted.device, entry.accelerator) {
@@ -42,7 +46,10 @@ impl<'a> Standing<'a> {
                 (Device::Gpu { maker: Accelerator::None, .. }, Accelerator::Amd) => 1,
                 (Device::Gpu { .. }, _) => 0,
             },
+            is_older_than_gpus: is_older_than_gpus(entry, &wanted.device),
+            may_compile: wanted.compiler.as_deref() == Some("none") && may_switch_on(entry),
             is_checked: entry.check.is_some(),
+            is_preview: is_preview(&entry.version),
             // Where the processor is not known, the least demanding image is the safe one.
             generation: match wanted.processor {
                 Processor::Unknown => (usize::MAX - come.0, usize::MAX - come.1),
@@ -56,7 +63,6 @@ impl<'a> Standing<'a> {
                 None => 0,
             },
             version: release.split('.').map(|part| part.parse().unwrap_or(0)).collect(),
-            is_pre_release: suffix,
             is_file: matches!(entry.place, Place::Path(_)),
             is_users: entry.owner == Owner::User,
             name: &entry.name,
@@ -72,12 +78,16 @@ impl<'a> Standing<'a> {
         let criteria = [
             (score, "the performance model puts it first"),
             (self.device.cmp(&other.device), "it suits the device better"),
+            (self.is_older_than_gpus.cmp(&other.is_older_than_gpus), "its CUDA knows the GPUs"),
+            (self.may_compile.cmp(&other.may_compile), "it has no graph compiler"),
             (other.is_checked.cmp(&self.is_checked), "it was checked"),
+            (self.is_preview.cmp(&other.is_preview), "its version is a release"),
+            // 2.10 against 2.9: what a newer line brings is more than how an older one was built.
+            (versions(line(&other.version), line(&self.version)), "its version is newer"),
             (other.generation.cmp(&self.generation), "its microarchitecture suits the nodes better"),
             (other.compiler.cmp(&self.compiler), "its graph compilers suit the device better"),
             (other.provenance.cmp(&self.provenance), "its provenance is preferred"),
             (versions(&other.version, &self.version), "its version is newer"),
-            (self.is_pre_release.cmp(&other.is_pre_release), "its version is a release"),
             (Reverse(self.is_file).cmp(&Reverse(other.is_file)), "it is a file, and need not be fetched"),
             (Reverse(self.is_users).cmp(&Reverse(other.is_users)), "it is the user's own"),
             (self.name.cmp(other.name), "its name comes first"),
@@ -116,6 +126,11 @@ impl<'a> Standing<'a> {
 fn merit(compilers: &[String], is_for_cpus: bool) -> i8 {
     let has = |name: &str| i8::from(compilers.iter().any(|compiler| compiler == name));
     if is_for_cpus { has("ngraph") - has("xla") } else { has("xla") }
+}
+
+/// The first two numbers of a version: releases of one line are made to be exchanged.
+fn line(version: &[u64]) -> &[u64] {
+    &version[..version.len().min(2)]
 }
 
 /// 2.1 and 2.1.0 are the same.

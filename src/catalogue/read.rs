@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::entry::{Accelerator, Check, Entry, FileState, Place};
 use super::name::name_problem;
-use crate::config::{Origin, Owner, read_arch};
+use crate::config::{Origin, Owner, VersionRange, read_arch};
 use crate::diagnostic::{Problem, nearest};
 use crate::job::{Fields, Located, Provenance, read_uri, word};
 
@@ -163,10 +163,14 @@ fn read_image(
     let accelerator = fields.word("accelerator", &Accelerator::WORDS, &[]).map(|word| word.value);
     let mut version_of = |key| fields.parsed(key, read_version).map(|version: Located<String>| version.value);
     let (cuda, rocm, python) = (version_of("cuda"), version_of("rocm"), version_of("python"));
+    let compute_capability =
+        fields.parsed("compute_capability", VersionRange::parse).map(|capability| capability.value);
     let compilers = words(&mut fields, "compilers");
+    let packages = fields.texts("packages").map(|list| list.value).unwrap_or_default();
     let mpi = fields.parsed("mpi", line_of_text).map(|mpi| mpi.value);
     let digest = fields.parsed("digest", read_digest).map(|digest| digest.value);
     let recipe = fields.parsed("recipe", line_of_text).map(|recipe| recipe.value);
+    let built_by = fields.parsed("built_by", line_of_text).map(|run| run.value);
     let needs_fakeroot = fields.boolean("needs_fakeroot").unwrap_or(false);
     for key in ["name", "framework", "version"] {
         if !fields.holds(key) {
@@ -187,12 +191,15 @@ fn read_image(
         microarch,
         accelerator: accelerator.unwrap_or_default(),
         cuda,
+        compute_capability,
         rocm,
         compilers,
         python,
+        packages: packages.into_iter().map(|package| package.value).collect(),
         mpi,
         digest,
         recipe,
+        built_by,
         needs_fakeroot,
         owner,
         origin,

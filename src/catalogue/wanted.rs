@@ -13,6 +13,8 @@ pub struct Wanted {
     pub framework: String,
     /// Its versions; `None`: any.
     pub version: Option<VersionRange>,
+    /// Python packages that it must have beside the framework, by their names.
+    pub packages: Vec<String>,
     /// The graph compiler; `None`: any or none.
     pub compiler: Option<String>,
     /// Where the image got the framework from; `None`: from anywhere.
@@ -36,27 +38,26 @@ pub enum Device {
         maker: Accelerator,
         /// The nodes' NVIDIA driver, such as `550.54.15`, and who says so; `None`: not known.
         driver: Option<(String, String)>,
+        /// Compute capabilities of the NVIDIA GPUs that may be meant, such as `7.0`, each with who says so; empty: not known.
+        capabilities: Vec<(String, String)>,
     },
 }
 
 /// The numbers that a version begins with: of `2.4.0a0+f70bd71.nv24.06` it is `2.4.0`. What follows does not count for
-/// ranges: the images of hubs carry such suffixes, and a job that wants 2.4 means them too.
+/// ranges, unless they name it: the images of hubs carry such suffixes, and a job that wants 2.4 means them too.
 #[must_use]
 pub fn release(version: &str) -> &str {
-    let public = version.split('+').next().unwrap_or_default();
-    let mut end = 0;
-    for part in public.split_inclusive('.') {
-        let digits = part.trim_end_matches('.');
-        match digits.bytes().position(|byte| !byte.is_ascii_digit()) {
-            None if !digits.is_empty() => end += part.len(),
-            None => break,
-            Some(at) => {
-                end += at;
-                break;
-            }
-        }
-    }
-    public[..end].trim_end_matches('.')
+    crate::config::release(version).0
+}
+
+/// Says whether a version came out before its release: `2.15.0rc1`. NVIDIA's monthly images (`2.4.0a0+f70bd71.nv24.06`) are
+/// released as they are.
+#[must_use]
+pub(super) fn is_preview(version: &str) -> bool {
+    let suffix = crate::config::release(version).1;
+    let local = version.split_once('+').map_or("", |(_, local)| local);
+    let is_nvidias = local.starts_with("nv") || local.contains(".nv");
+    !is_nvidias && suffix.is_some_and(|suffix| !suffix.starts_with("post"))
 }
 
 #[cfg(test)]
@@ -65,19 +66,21 @@ mod tests {
 
     #[test]
     fn a_release_is_what_a_version_begins_with() {
-        for (version, expected) in [
-            ("2.4.0a0+f70bd71a48.nv24.06", "2.4.0"),
-            ("2.4.1", "2.4.1"),
-            ("2.15.0rc1", "2.15.0"),
-            ("2.4.0.post1", "2.4.0"),
-            ("2.1.0+cu118", "2.1.0"),
-            ("2", "2"),
-            ("2.", "2"),
-            ("2..1", "2"),
-            ("1.7-dev", "1.7"),
-            ("", ""),
+        for (version, expected, preview) in [
+            ("2.4.0a0+f70bd71a48.nv24.06", "2.4.0", false),
+            ("2.4.1", "2.4.1", false),
+            ("2.15.0rc1", "2.15.0", true),
+            ("2.15.0-rc.1+cu118", "2.15.0", true),
+            ("2.4.0.post1", "2.4.0", false),
+            ("2.1.0+cu118", "2.1.0", false),
+            ("2.6.0.dev20240901+cu121", "2.6.0", true),
+            ("2", "2", false),
+            ("2.", "2", false),
+            ("2..1", "2", false),
+            ("1.7-dev", "1.7", true),
+            ("", "", false),
         ] {
-            assert_eq!(release(version), expected, "{version}");
+            assert_eq!((release(version), is_preview(version)), (expected, preview), "{version}");
         }
     }
 }

@@ -24,12 +24,16 @@ pub fn write_entry(entry: &Entry) -> String {
     let accelerator = Some(entry.accelerator).filter(|accelerator| *accelerator != Accelerator::None);
     file.option("accelerator", accelerator.map(Accelerator::as_str));
     file.option("cuda", entry.cuda.as_deref());
+    let capability = entry.compute_capability.as_ref().map(ToString::to_string);
+    file.option("compute_capability", capability.as_deref());
     file.option("rocm", entry.rocm.as_deref());
     file.list("compilers", &entry.compilers);
     file.option("python", entry.python.as_deref());
+    file.list("packages", &entry.packages);
     file.option("mpi", entry.mpi.as_deref());
     file.option("digest", entry.digest.as_deref());
     file.option("recipe", entry.recipe.as_deref());
+    file.option("built_by", entry.built_by.as_deref());
     if entry.needs_fakeroot {
         file.line("needs_fakeroot", "true");
     }

@@ -81,11 +81,6 @@ impl Job {
             if !missing.is_empty() {
                 return Err(source.error(Kind::Missing, missing));
             }
-            if let Some(fault) =
-                image_facts::file_fault(&spec.image, place.image.as_deref(), &session.settings)
-            {
-                return Err(source.error(Kind::JobFile, vec![fault]));
-            }
         }
         let python = match &place.requirements {
             Some(path) => {
@@ -111,6 +106,11 @@ impl Job {
         {
             (tried, site) = resolved(session, &spec, facts.clone(), against);
         }
+        let image = place.image.as_deref().filter(|_| !args.no_check);
+        let fault = image_facts::file_fault(&spec.image, image, tried.as_ref().ok(), &session.settings);
+        if let Some(fault) = fault {
+            return Err(source.error(Kind::JobFile, vec![fault]));
+        }
         let mut to_build = None;
         if let Ok(plan @ Plan { no_image: Some(none), image: None, .. }) = &tried {
             let order = auto_build::order(session, plan, none)?;
@@ -121,6 +121,7 @@ impl Job {
         match (tried, site) {
             (Ok(mut plan), site) => {
                 plan.warnings.extend(source.warnings());
+                plan.warnings.extend(image_facts::not_there_yet(&plan).filter(|_| !args.no_check));
                 if !args.no_check && plan.image.is_none() && contains {
                     let why = place.program_problem(&spec, false);
                     plan.warnings.extend(why.map(|why| format!("{why}, and the job runs in no image")));

@@ -23,4 +23,4 @@ pub use tables::{
     StorageTable, Subject, Tables, Wanted,
 };
 pub use values::Setting;
-pub use version::VersionRange;
+pub use version::{VersionRange, release};

@@ -157,6 +157,12 @@ impl Settings {
         self.values.path("images.dir").map_or_else(|| self.state_dir.join("images"), Path::to_owned)
     }
 
+    /// Where a user's own images go where `images.dir` is not theirs to write to.
+    #[must_use]
+    pub fn own_image_dir(&self) -> PathBuf {
+        self.state_dir.join("images")
+    }
+
     /// Where builds unpack, where that is said.
     #[must_use]
     pub fn build_dir(&self) -> Option<&Path> {

@@ -13,23 +13,34 @@ pub struct VersionRange {
     from: Vec<u64>,
     /// `None`: there is no end.
     to: Option<Vec<u64>>,
+    /// Parts that are left out, each from its first version up to the first one that no longer belongs to it.
+    without: Vec<(Vec<u64>, Vec<u64>)>,
+    /// `rc1` of `2.1.2rc1`.
+    suffix: Option<String>,
+    /// `cu118` of `2.1.0+cu118`.
+    local: Option<String>,
 }
 
 impl VersionRange {
-    /// Reads `2.1`, `=2.1.0`, `>=2.1, <3`, `~=2.1` (at least 2.1, and below 3), `2.1.*`, or `*` for any version. What stands
-    /// behind a `+` (`2.1.0+cu118`) does not count.
+    /// Reads `2.1`, `v2.1`, `=2.1.0`, `>=2.1, <3` with commas or blanks, `~=2.1` and `^2.1` (at least 2.1, and below 3), `2.1.*`, `2.1.x`,
+    /// `!=2.0`, `2.1.2rc1` (that preview alone), or `*` for any version. [`Self::local`] is what stands behind a `+`.
     ///
     /// # Errors
-    /// For anything else, and for ranges in which there is no version.
+    /// For anything else, with the nearest range that could be meant, and for ranges in which there is no version.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut range = Self { text: text.trim().to_owned(), from: Vec::new(), to: None };
-        for part in text.split(',') {
-            let (from, to) = bounds(part.trim())
-                .ok_or_else(|| format!("{text:?} is no range of versions such as `2.1` or `>=2.1, <3`"))?;
-            if compare(&from, &range.from) == Ordering::Greater {
-                range.from = from;
-            }
-            range.to = earlier(range.to, to);
+        let mut range = Self {
+            text: text.trim().to_owned(),
+            from: Vec::new(),
+            to: None,
+            without: Vec::new(),
+            suffix: None,
+            local: None,
+        };
+        for part in parts(text) {
+            range.narrow(&part).ok_or_else(|| {
+                let guess = guess(text).map(|guess| format!("; did you mean `{guess}`?")).unwrap_or_default();
+                format!("{text:?} is no range of versions such as `2.1` or `>=2.1, <3`{guess}")
+            })?;
         }
         match &range.to {
             Some(to) if compare(&range.from, to) != Ordering::Less => {
@@ -39,7 +50,7 @@ impl VersionRange {
         }
     }
 
-    /// Says whether every version of `other` belongs to this range.
+    /// Says whether every version of `other` belongs to this range. What stands behind a `+` does not count.
     #[must_use]
     pub fn holds(&self, other: &Self) -> bool {
         let begins = compare(&self.from, &other.from) != Ordering::Greater;
@@ -48,7 +59,56 @@ impl VersionRange {
             (Some(_), None) => false,
             (Some(own), Some(other)) => compare(other, own) != Ordering::Greater,
         };
-        begins && ends
+        let is_left_out = |(from, to): &(Vec<u64>, Vec<u64>)| {
+            let ends_before = other.to.as_ref().is_some_and(|end| compare(end, from) != Ordering::Greater);
+            compare(&other.from, to) == Ordering::Less && !ends_before
+        };
+        let same_suffix = self.suffix.is_none() || self.suffix == other.suffix;
+        begins && ends && same_suffix && !self.without.iter().any(is_left_out)
+    }
+
+    /// What stands behind the `+` of a version, by which builds of one version are told apart: `cu118`.
+    #[must_use]
+    pub fn local(&self) -> Option<&str> {
+        self.local.as_deref()
+    }
+
+    /// Takes one part of a range into account; `None`: it is none.
+    fn narrow(&mut self, part: &str) -> Option<()> {
+        if part == "*" {
+            return Some(());
+        }
+        let (operator, version) = part.split_at(part.find(|c: char| !OPERATORS.contains(c))?);
+        let (numbers, suffix, local) = version_of(version)?;
+        if suffix.is_some() && !["", "=", "=="].contains(&operator) {
+            return None;
+        }
+        self.suffix = self.suffix.take().or(suffix);
+        self.local = self.local.take().or(local);
+        let (from, to) = match operator {
+            "" | "=" | "==" | "~" => (numbers.clone(), Some(next(&numbers)?)),
+            ">=" => (numbers, None),
+            ">" => (next(&numbers)?, None),
+            "<" => (Vec::new(), Some(numbers)),
+            "<=" => (Vec::new(), Some(next(&numbers)?)),
+            "~=" if numbers.len() > 1 => (numbers.clone(), Some(next(&numbers[..numbers.len() - 1])?)),
+            "^" => {
+                let fixed = numbers.iter().position(|number| *number > 0).unwrap_or(numbers.len() - 1);
+                let to = next(&numbers[..=fixed])?;
+                (numbers, Some(to))
+            }
+            "!=" => {
+                let to = next(&numbers)?;
+                self.without.push((numbers, to));
+                return Some(());
+            }
+            _ => return None,
+        };
+        if compare(&from, &self.from) == Ordering::Greater {
+            self.from = from;
+        }
+        self.to = earlier(self.to.take(), to);
+        Some(())
     }
 }
 
@@ -58,39 +118,108 @@ impl fmt::Display for VersionRange {
     }
 }
 
-type Bounds = (Vec<u64>, Option<Vec<u64>>);
+/// What operators are written with.
+const OPERATORS: &str = "<>=~!^";
 
-/// Begin and end of one part of a range.
-fn bounds(part: &str) -> Option<Bounds> {
-    if part == "*" {
-        return Some((Vec::new(), None));
+/// The parts between commas and blanks; a blank behind an operator divides nothing.
+fn parts(text: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    for piece in text.split(',') {
+        let mut part = String::new();
+        for word in piece.split_whitespace() {
+            if part.ends_with(|c: char| !OPERATORS.contains(c)) {
+                parts.push(std::mem::take(&mut part));
+            }
+            part.push_str(word);
+        }
+        parts.push(part);
     }
-    let split = part.find(|c: char| !"<>=~".contains(c))?;
-    let (operator, version) = (&part[..split], part[split..].trim());
-    let numbers = numbers(version)?;
-    let next = |numbers: &[u64]| {
-        let (last, before) = numbers.split_last()?;
-        Some([before, &[last.checked_add(1)?]].concat())
-    };
-    match operator {
-        "" | "=" | "==" | "~" => Some((numbers.clone(), Some(next(&numbers)?))),
-        ">=" => Some((numbers, None)),
-        ">" => Some((next(&numbers)?, None)),
-        "<" => Some((Vec::new(), Some(numbers))),
-        "<=" => Some((Vec::new(), Some(next(&numbers)?))),
-        "~=" if numbers.len() > 1 => Some((numbers.clone(), Some(next(&numbers[..numbers.len() - 1])?))),
-        _ => None,
-    }
+    parts
 }
 
-/// `2.1.0` or `2.1.*`, one to eight numbers.
-fn numbers(version: &str) -> Option<Vec<u64>> {
-    let public = version.split('+').next().unwrap_or_default();
-    let public = public.strip_suffix(".*").unwrap_or(public);
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let numbers: Option<Vec<u64>> =
-        public.split('.').map(|part| if is_number(part) { part.parse().ok() } else { None }).collect();
-    numbers.filter(|numbers| numbers.len() <= 8)
+/// The first version that no longer begins with these numbers.
+fn next(numbers: &[u64]) -> Option<Vec<u64>> {
+    let (last, before) = numbers.split_last()?;
+    Some([before, &[last.checked_add(1)?]].concat())
+}
+
+/// Numbers, suffix and what stands behind the `+`: of `2.1.0rc1+cu118`, `2.1.*` or `v2.x`; one to eight numbers.
+fn version_of(text: &str) -> Option<(Vec<u64>, Option<String>, Option<String>)> {
+    let (public, local) = match text.split_once('+') {
+        Some((public, local)) => {
+            (public, Some(local).filter(|local| !local.is_empty())?.to_lowercase().into())
+        }
+        None => (text, None),
+    };
+    let public = public.strip_prefix(['v', 'V']).unwrap_or(public);
+    let plain = [".*", ".x", ".X"].into_iter().find_map(|any| public.strip_suffix(any));
+    let (numbers, rest) = leading_numbers(plain.unwrap_or(public));
+    let suffix = match rest {
+        "" => None,
+        _ if plain.is_some() => return None,
+        rest => Some(suffix(rest)?),
+    };
+    let numbers: Option<Vec<u64>> = numbers.split('.').map(|part| part.parse().ok()).collect();
+    numbers.filter(|numbers| numbers.len() <= 8).map(|numbers| (numbers, suffix, local))
+}
+
+/// `2.4.0` and `a0` of `2.4.0a0`: numbers with dots between them, and what follows.
+fn leading_numbers(text: &str) -> (&str, &str) {
+    let mut end = 0;
+    for part in text.split('.') {
+        let start = if end == 0 { 0 } else { end + 1 };
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        if digits == 0 {
+            break;
+        }
+        end = start + digits;
+        if digits < part.len() {
+            break;
+        }
+    }
+    text.split_at(end)
+}
+
+/// What follows the numbers of a version, in the one spelling of PEP 440: `rc1` of `rc1`, `-RC.1` and `c1`. `None`: another
+/// text.
+fn suffix(text: &str) -> Option<String> {
+    let separators = ['.', '-', '_'];
+    let text = text.trim_start_matches(separators).to_lowercase();
+    let letters = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let kind = match &text[..letters] {
+        "a" | "alpha" => "a",
+        "b" | "beta" => "b",
+        "rc" | "c" | "pre" | "preview" => "rc",
+        "dev" => "dev",
+        "post" | "rev" | "r" => "post",
+        _ => return None,
+    };
+    let number = text[letters..].trim_start_matches(separators);
+    let number = if number.is_empty() { 0 } else { number.parse::<u64>().ok()? };
+    Some(format!("{kind}{number}"))
+}
+
+/// The numbers that a version begins with, and the suffix behind them in one spelling, where it has one: of
+/// `2.15.0-rc.1+cu118` they are `2.15.0` and `rc1`. What else follows is passed over.
+#[must_use]
+pub fn release(version: &str) -> (&str, Option<String>) {
+    let (numbers, rest) = leading_numbers(version.split('+').next().unwrap_or_default());
+    (numbers, suffix(rest))
+}
+
+/// What could be meant by a text that is no range.
+fn guess(text: &str) -> Option<String> {
+    let start = text.find(|c: char| c.is_ascii_digit())?;
+    let (numbers, rest) = leading_numbers(&text[start..]);
+    let before = text[..start].trim();
+    let (parsed, ..) = version_of(numbers)?;
+    let major = parsed.first()?;
+    Some(match before {
+        "~>" => format!(">={numbers}, <{}", major.checked_add(1)?),
+        _ if rest.starts_with('+') || before.starts_with('>') => format!(">={numbers}"),
+        _ if before.starts_with('<') => format!("<{numbers}"),
+        _ => numbers.to_owned(),
+    })
 }
 
 /// 2.1 and 2.1.0 are the same.
@@ -134,6 +263,19 @@ mod tests {
             ("2", "2.1"),
             ("*", "0"),
             (">=2", ">=2.1, <3"),
+            ("v2.1", "2.1.3"),
+            (">=v2.1", "2.2"),
+            ("2.1.x", "2.1.9"),
+            ("2.x", "2.10"),
+            (">=2.1 <3", "2.5"),
+            (">= 2.1 < 3", "2.5"),
+            ("!=2.0", "2.1"),
+            (">=2, !=2.3.*", "2.4.0"),
+            ("2.1.2rc1", "2.1.2-rc.1"),
+            ("==2.1.0b2", "2.1.0beta2"),
+            ("2.1", "2.1.2rc1"),
+            ("^2.1", "2.9"),
+            ("^0.4.1", "0.4.30"),
         ] {
             assert!(range(wanted).holds(&range(version)), "{version} is in {wanted}");
         }
@@ -150,6 +292,14 @@ mod tests {
             // Some of 2.1 is older.
             (">=2.1.3", "2.1"),
             ("<3", ">=2.1"),
+            (">=2.1 <3", "3.0"),
+            ("^2.1", "3.0"),
+            ("^0.4.1", "0.5"),
+            ("!=2.0", "2.0.1"),
+            ("!=2.0", ">=1.9, <2.1"),
+            (">=2, !=2.3", "2.3.1"),
+            ("2.1.2rc1", "2.1.2"),
+            ("2.1.2rc1", "2.1.2rc2"),
         ] {
             assert!(!range(wanted).holds(&range(version)), "{version} is not in {wanted}");
         }
@@ -160,9 +310,14 @@ mod tests {
         for text in [
             "",
             "two",
-            "2.1rc1",
-            "!=2.1",
-            "^2",
+            "latest",
+            "2.1+",
+            ">=2.1rc1",
+            "2.1.*rc1",
+            "2.1foo",
+            "v",
+            "x",
+            ">=2.1 and <3",
             "2..1",
             ".1",
             "-1",
@@ -177,6 +332,28 @@ mod tests {
         for text in [">=3, <2", ">2.1, <2.2", "2.1, 2.2"] {
             assert!(VersionRange::parse(text).is_err_and(|why| why.starts_with("no version")), "{text}");
         }
+    }
+
+    #[test]
+    fn what_stands_behind_the_plus_is_kept() {
+        assert_eq!(range("==2.1.0+CU118").local(), Some("cu118"));
+        assert_eq!(range("2.1.0").local(), None);
+        assert!(range("2.1.0+cu118").holds(&range("2.1.0")));
+    }
+
+    #[test]
+    fn an_unreadable_range_is_answered_with_the_nearest() {
+        for (text, guess) in [
+            ("~>2.1", "`>=2.1, <3`?"),
+            ("2.1+", "`>=2.1`?"),
+            (">=2.1rc1", "`>=2.1`?"),
+            ("2.1foo", "`2.1`?"),
+            ("tf-2.1", "`2.1`?"),
+        ] {
+            let why = VersionRange::parse(text).expect_err(text);
+            assert!(why.ends_with(guess), "{text}: {why}");
+        }
+        assert!(!VersionRange::parse("latest").expect_err("no version").contains("did you mean"));
     }
 
     fn version() -> impl Strategy<Value = Vec<u64>> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::gpus;
 use super::surroundings::Surroundings;
-use crate::catalogue::Accelerator;
+use crate::catalogue::{Accelerator, capability_of};
 use crate::plan::Here;
 
 /// Looks at this machine's processor and GPUs, in files of the kernel alone.
@@ -21,8 +21,21 @@ pub fn here(around: &Surroundings<'_>) -> Here {
         arch: arch.unwrap_or_default(),
         features: features(&around.text("proc/cpuinfo").unwrap_or_default()),
         driver: found.nvidia_driver.filter(|driver| driver.starts_with(|c: char| c.is_ascii_digit())),
+        capabilities: capabilities(around),
         accelerator,
     }
+}
+
+/// By the models that the driver names, in `/proc/driver/nvidia/gpus/*/information`.
+fn capabilities(around: &Surroundings<'_>) -> Vec<String> {
+    let gpus = std::fs::read_dir(around.path("proc/driver/nvidia/gpus")).into_iter().flatten().flatten();
+    let model = |gpu: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(gpu.path().join("information")).ok()?;
+        let name = text.lines().find_map(|line| line.strip_prefix("Model:"))?;
+        capability_of(name).map(str::to_owned)
+    };
+    let found: BTreeSet<String> = gpus.filter_map(model).collect();
+    found.into_iter().collect()
 }
 
 /// `flags` of the first processor, which x86 has.
@@ -63,7 +76,12 @@ mod tests {
         assert!(amd.features.contains("avx2") && amd.features.len() == 3, "{amd:?}");
         assert_eq!(amd.accelerator, Accelerator::Amd);
         put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue\n");
+        put(
+            "proc/driver/nvidia/gpus/0000:1a:00.0/information",
+            "Model: \t\t Tesla V100-SXM2-32GB\nIRQ: 32\n",
+        );
         let nvidia = seen(root.path());
+        assert_eq!(nvidia.capabilities, ["7.0"]);
         assert_eq!((nvidia.accelerator, nvidia.driver.as_deref()), (Accelerator::Nvidia, Some("550.54.15")));
     }
 }

@@ -57,10 +57,10 @@ pub enum MakeError {
         needed: u64,
     },
     /// The room was used up.
-    #[error("there was no space left in {} for {what}", .dir.display())]
+    #[error("there was no space left in {dir} for {what}")]
     NoSpace {
-        /// The directory.
-        dir: PathBuf,
+        /// The directory, or those that it may have been.
+        dir: String,
         /// What was made.
         what: String,
         /// What the runtime said.
@@ -156,6 +156,32 @@ pub fn begin(
     Ok(Begun::Ours(making))
 }
 
+/// Removes an image that dlrun made, `beside_it` what it was made from, and its log. Returns what was removed.
+///
+/// # Errors
+/// `Write`, also where somebody makes it just now.
+pub fn discard(image: &Path, beside_it: &[PathBuf]) -> Result<Vec<PathBuf>, MakeError> {
+    let lock_path = beside(image, "lock");
+    let lock = lock::acquire_now(&lock_path).map_err(MakeError::write(&lock_path))?;
+    let lock = lock.map_err(|owner| {
+        let who = owner.map_or_else(
+            || "another dlrun".to_owned(),
+            |owner| format!("pid {} on {}", owner.pid, owner.host),
+        );
+        MakeError::write(image)(io::Error::other(format!("{who} makes it just now")))
+    })?;
+    let mut removed = Vec::new();
+    for path in [image.to_owned()].iter().chain(beside_it).chain([&log_of(image)]) {
+        match fs::remove_file(path) {
+            Ok(()) => removed.push(path.clone()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(MakeError::write(path)(error)),
+        }
+    }
+    lock.remove(&lock_path);
+    Ok(removed)
+}
+
 /// Where all that was said in making an image is kept.
 #[must_use]
 pub fn log_of(image: &Path) -> PathBuf {
@@ -174,8 +200,10 @@ pub struct Making {
     /// What the log may still grow, in bytes; `None`: it is full.
     log_left: Option<u64>,
     shared: bool,
+    /// It was interrupted: its log says nothing of use.
+    was_interrupted: bool,
     /// Held until the end.
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl Making {
@@ -204,7 +232,8 @@ impl Making {
             log,
             log_left: Some(MAX_LOG_BYTES),
             shared: place.shared,
-            _lock: lock,
+            was_interrupted: false,
+            lock,
         })
     }
 
@@ -251,9 +280,12 @@ impl Making {
     ) -> Result<(), MakeError> {
         let tool = temporary(tool, product, &self.unpack).grace(GRACE).ends_with_us();
         let dir = self.image.parent().unwrap_or(Path::new("/")).to_owned();
-        let mut rooms = Rooms::new(&[&self.unpack_root, &dir]);
+        let cache = cache_dir(product);
+        let watched = [Some(self.unpack_root.as_path()), Some(dir.as_path()), cache.as_deref()];
+        let mut rooms = Rooms::new(&watched.into_iter().flatten().collect::<Vec<_>>());
         let mut signed = Instant::now();
         let ran = tool.run_lines_while(|news| {
+            rooms.look();
             match news {
                 News::Line(_, line) => {
                     self.say(line);
@@ -265,12 +297,13 @@ impl Making {
                     let _ = self.log.set_modified(SystemTime::now());
                     signed = Instant::now();
                 }
-                News::None => rooms.look(),
+                News::None => {}
             }
             !stop()
         });
         let what = what.to_owned();
         if stop() {
+            self.was_interrupted = true;
             return Err(MakeError::Interrupted { what });
         }
         let Err(source) = ran.and_then(|output| output.require_success(&tool.program())) else {
@@ -319,6 +352,10 @@ impl Drop for Making {
         // What stays is removed by the next making.
         let _ = fs::remove_file(&self.part);
         remove_tree(&self.unpack);
+        if self.was_interrupted {
+            let _ = fs::remove_file(&self.log_path);
+        }
+        self.lock.remove(&beside(&self.image, "lock"));
     }
 }
 
@@ -346,6 +383,16 @@ fn temporary(tool: Tool, product: Option<Product>, dir: &Path) -> Tool {
         Some(Product::SingularityCe | Product::Singularity) => tool,
         Some(Product::Apptainer) | None => tool.env("APPTAINER_TMPDIR", dir),
     }
+}
+
+/// Where the runtime keeps what it fetched.
+fn cache_dir(product: Option<Product>) -> Option<PathBuf> {
+    let own = if product == Some(Product::Apptainer) { "APPTAINER_CACHEDIR" } else { "SINGULARITY_CACHEDIR" };
+    let home = if product == Some(Product::Apptainer) { ".apptainer/cache" } else { ".singularity/cache" };
+    let named = std::env::var_os(own).map(PathBuf::from);
+    named
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(home)))
+        .filter(|dir| dir.is_absolute())
 }
 
 /// The texts of ENOSPC and EDQUOT in C, Go and shells.
@@ -478,7 +525,7 @@ mod tests {
         making.publish().expect("it can be renamed");
         drop(making);
         assert_eq!(fs::read_to_string(lab.image()).expect("there"), "image\n");
-        assert_eq!(lab.names(), ["x-1.0.log", "x-1.0.sif", "x-1.0.sif.lock"]);
+        assert_eq!(lab.names(), ["x-1.0.log", "x-1.0.sif"]);
         assert_eq!(lab.unpacked(), 0);
         let log = fs::read_to_string(log_of(&lab.image())).expect("a log");
         assert!(log.contains("unpack/dlrun-"), "{log}");
@@ -493,7 +540,7 @@ mod tests {
         assert_eq!(error.words(), "FATAL:   no");
         assert!(matches!(&error, MakeError::Failed { log, .. } if *log == log_of(&lab.image())), "{error}");
         drop(making);
-        assert_eq!((lab.names(), lab.unpacked()), (vec!["x-1.0.log".into(), "x-1.0.sif.lock".into()], 0));
+        assert_eq!((lab.names(), lab.unpacked()), (vec!["x-1.0.log".into()], 0));
         let mut making = lab.ours();
         let error = shell(&mut making, "echo 'dd: write: No space left on device' >&2; exit 1", &|| false);
         assert!(matches!(error, Err(MakeError::NoSpace { .. })), "{error:?}");
@@ -507,7 +554,7 @@ mod tests {
         let error = shell(&mut making, "echo half > $PART; exec sleep 60", &|| part.exists());
         assert!(matches!(error, Err(MakeError::Interrupted { .. })), "{error:?}");
         drop(making);
-        assert_eq!((lab.names(), lab.unpacked()), (vec!["x-1.0.log".into(), "x-1.0.sif.lock".into()], 0));
+        assert_eq!((lab.names(), lab.unpacked()), (Vec::<String>::new(), 0));
     }
 
     #[test]

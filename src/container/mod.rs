@@ -37,7 +37,7 @@ pub use image_file::{ImageFile, ImageKind, inspect, runs_on};
 pub use installation::Installation;
 pub use keep::keep_description;
 pub use labels::labels;
-pub use making::{Begun, MakeError, Making, Workplace, begin, log_of};
+pub use making::{Begun, MakeError, Making, Workplace, begin, discard, log_of};
 pub use name::{pulled_name, pulled_path};
 pub use node::{Node, examine, examine_in, node_facts};
 pub use progress::{Phase, Progress};

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use nix::sys::statvfs::statvfs;
 
 /// How often a running build's file systems are looked at: often enough to see one fill up and be cleared.
-const STEP: Duration = Duration::from_millis(300);
+const STEP: Duration = Duration::from_millis(100);
+/// With more room than this nothing is full, in bytes.
+const LITTLE: u64 = 64 << 20;
 
 /// What this user may still write there, in bytes; `None` where the file system does not say.
 #[must_use]
@@ -44,13 +46,24 @@ impl Rooms {
         self.looked = Instant::now();
     }
 
-    /// The directory that a program said to be full: the one that its words name, else the one that had the least room.
-    pub(super) fn full(&self, words: &str) -> PathBuf {
-        let named = |dir: &Path| dir.to_str().is_some_and(|text| words.contains(text));
-        let full_words = |dir: &&(PathBuf, u64)| named(&dir.0);
-        let found = self.least.iter().find(full_words);
-        let found = found.or_else(|| self.least.iter().min_by_key(|(_, least)| *least));
-        found.map(|(dir, _)| dir.clone()).unwrap_or_default()
+    /// The directory that a program said to be full: the one that its words name, `/a/b` before `/a`; else the one that had so
+    /// little room that it must be; else each of them, since a quota shows nowhere.
+    pub(super) fn full(&self, words: &str) -> String {
+        let named = |dir: &Path| {
+            let mut places = dir.to_str().into_iter().flat_map(|text| words.match_indices(text));
+            places.any(|(at, text)| !words[at + text.len()..].starts_with(|c: char| c.is_alphanumeric()))
+        };
+        let by_name =
+            self.least.iter().filter(|(dir, _)| named(dir)).max_by_key(|(dir, _)| dir.as_os_str().len());
+        let by_room =
+            || self.least.iter().min_by_key(|(_, least)| *least).filter(|(_, least)| *least < LITTLE);
+        match by_name.or_else(by_room) {
+            Some((dir, _)) => dir.display().to_string(),
+            None => {
+                let all: Vec<String> = self.least.iter().map(|(dir, _)| dir.display().to_string()).collect();
+                all.join(" or ")
+            }
+        }
     }
 }
 
@@ -66,8 +79,20 @@ mod tests {
         };
         // Apptainer 1.4.5, of the place of the image.
         let said = "while creating container: write /scratch/b/x.part: no space left on device";
-        assert_eq!(rooms.full(said), Path::new("/scratch/b"));
-        assert_eq!(rooms.full("dd: error writing '/big': No space left on device"), Path::new("/home/i"));
+        assert_eq!(rooms.full(said), "/scratch/b");
+        assert_eq!(rooms.full("dd: error writing '/big': No space left on device"), "/home/i");
+        let rooms = Rooms {
+            least: vec![
+                ("/tmp".into(), 1 << 40),
+                ("/tmp/images".into(), 1 << 40),
+                ("/h/cache".into(), 1 << 40),
+            ],
+            looked: Instant::now(),
+        };
+        assert_eq!(rooms.full("write /tmp/images/x.part: no space left on device"), "/tmp/images");
+        assert_eq!(rooms.full("write /h/cache/blob/1: disk quota exceeded"), "/h/cache");
+        assert_eq!(rooms.full("write failed: disk quota exceeded"), "/tmp or /tmp/images or /h/cache");
+        assert_eq!(rooms.full("write /tmpfs/x: no space left on device"), "/tmp or /tmp/images or /h/cache");
     }
 
     #[test]

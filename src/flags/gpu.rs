@@ -84,6 +84,9 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         return Ok(());
     }
     let Some(grant) = grant(draft) else {
+        if draft.container.require_gpu {
+            return Err(Refusal::NoGpu { why: "the job was given no GPU".to_owned() });
+        }
         draft.reason("no --nv, no --rocm", "the job was given no GPU");
         return Ok(());
     };
@@ -105,7 +108,8 @@ pub(super) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         Some(mask) if open.is_empty() || is_nvidia_hidden => {
             // The masks that the job sets itself tell what it wants; the scheduler's, what it has.
             let is_own = draft.container.variables.iter().any(|name| name == mask.name);
-            if is_own || !draft.container.gpus_asked { Ok(()) } else { lose(draft, mask.fault()) }
+            let is_meant = (is_own || !draft.container.gpus_asked) && !draft.container.require_gpu;
+            if is_meant { Ok(()) } else { lose(draft, mask.fault()) }
         }
         _ => nothing(draft, &grant, &open),
     }

@@ -57,8 +57,8 @@ pub struct Invocation {
 /// A container that must not be started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// `image.require_gpu`, and there is no usable driver.
-    #[error("the job was given GPUs and `image.require_gpu` is true, but {why}")]
+    /// `image.require_gpu`, and there is no usable GPU.
+    #[error("`image.require_gpu` is true, but {why}")]
     NoGpu {
         /// What is missing.
         why: String,
@@ -93,7 +93,7 @@ impl Refusal {
     pub fn remedy(&self) -> String {
         match self {
             Self::NoGpu { .. } => {
-                "ask for another node, or leave `image.require_gpu` out to run without".to_owned()
+                "ask for GPUs (`resources.gpus_per_node`) or for another node, or leave `image.require_gpu` out to run without".to_owned()
             }
             Self::NoSource { .. } => "make it on the node, or take it out of `image.bind`".to_owned(),
             Self::NoVariable { variable, .. } => {

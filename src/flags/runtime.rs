@@ -67,7 +67,7 @@ impl Runtime {
     pub fn parse(said: &str) -> Option<Self> {
         let line = said.lines().find(|line| line.contains(" version "))?;
         let (name, version) = line.trim().split_once(" version ")?;
-        let product = match name {
+        let product = match name.to_lowercase().as_str() {
             "apptainer" => Product::Apptainer,
             "singularity-ce" | "singularity-pro" | "singularitypro" => Product::SingularityCe,
             "singularity" => Product::Singularity,
@@ -94,6 +94,7 @@ mod tests {
             ("apptainer version 1.4.5\n", Product::Apptainer, Version(1, 4, 5)),
             ("apptainer version 1.1.0-rc.2", Product::Apptainer, Version(1, 1, 0)),
             ("singularity-ce version 4.1.0-jammy", Product::SingularityCe, Version(4, 1, 0)),
+            ("SingularityPRO version 3.11-8", Product::SingularityCe, Version(3, 11, 0)),
             ("singularity version 3.5.3-1.1.el7", Product::Singularity, Version(3, 5, 3)),
             ("WARNING: x\nsingularity-ce version 3.11", Product::SingularityCe, Version(3, 11, 0)),
         ] {

@@ -180,6 +180,8 @@ pub struct Image {
     pub build: BuildMode,
     /// True: of the node's variables only those of the job, of the scheduler and of the GPUs are seen in it.
     pub cleanenv: bool,
+    /// Python packages that an image of the catalogue must have beside the framework, by their names.
+    pub packages: Vec<String>,
     /// Further options of the runtime's `exec`.
     pub options: Vec<Located<String>>,
 }
@@ -196,6 +198,7 @@ pub(super) fn read_image(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Im
         fakeroot: read_fakeroot(&mut fields),
         build: fields.word("build", &BuildMode::WORDS, &[]).map(|mode| mode.value).unwrap_or_default(),
         cleanenv: fields.boolean("cleanenv").unwrap_or(false),
+        packages: read_packages(&mut fields),
         options: read_options(&mut fields),
     };
     let named = [image.none, image.path.is_some(), image.uri.is_some()];
@@ -232,6 +235,18 @@ pub(crate) fn credentials_in(uri: &str) -> Option<String> {
          (`apptainer registry login`, `apptainer remote login`)"
             .to_owned()
     })
+}
+
+/// Names of Python packages.
+fn read_packages(fields: &mut Fields<'_>) -> Vec<String> {
+    let mut packages = Vec::new();
+    for text in fields.texts("packages").map(|list| list.value).unwrap_or_default() {
+        match super::sections::word(&text.value) {
+            Ok(name) => packages.push(name),
+            Err(why) => fields.problem(Problem::at(text.span, format!("`image.packages`: {why}"))),
+        }
+    }
+    packages
 }
 
 /// `"auto"`, `true` or `false`.

@@ -326,6 +326,13 @@ fn image() -> Keys {
                 "never",
             ),
         ),
+        (
+            "packages",
+            list(
+                "Python packages that an image of the catalogue must have beside the framework.",
+                &json!({ "type": "string", "pattern": "^[A-Za-z0-9._+-]{1,100}$" }),
+            ),
+        ),
         ("cleanenv", flag("Only variables of the job, the scheduler and the GPUs are seen in it.", false)),
         ("options", list("Further options of the runtime's `exec`, each beginning with `-`.", &line)),
     ]
@@ -362,7 +369,7 @@ fn framework() -> Keys {
             "version",
             pattern(
                 "A version such as `2.1`, or a range such as `>=2.1, <3`.",
-                "^ *[A-Za-z0-9.<>=!~*,+-][A-Za-z0-9.<>=!~*,+ -]*$",
+                "^ *[A-Za-z0-9.<>=!~^*,+-][A-Za-z0-9.<>=!~^*,+ -]*$",
             ),
         ),
         (

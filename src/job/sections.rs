@@ -25,7 +25,7 @@ pub(super) fn read_framework(table: &DeTable<'_>, problems: &mut Vec<Problem>) -
     let mut fields = Fields::new("framework.", table, &[], problems);
     let name = fields.parsed("name", word).map(|name| name.value);
     let version = fields.parsed("version", |text| {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || ".<>=!~*,+- ".contains(c);
+        let allowed = |c: char| c.is_ascii_alphanumeric() || ".<>=!~^*,+- ".contains(c);
         let fits = !text.trim().is_empty() && text.len() <= 100 && text.chars().all(allowed);
         if fits {
             Ok(text.trim().to_owned())

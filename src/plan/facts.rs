@@ -65,6 +65,8 @@ pub struct ImageFacts {
     /// The catalogue's images of the job's framework, their files looked at; of a job that names a file, the images of
     /// that file.
     pub entries: Vec<Entry>,
+    /// Frameworks of which the catalogue has images.
+    pub frameworks: Vec<String>,
     /// Images of the site that stand behind the user's own of their names.
     pub overridden: Vec<Entry>,
     /// Files of URIs that were pulled, by the URI that was fetched.
@@ -86,6 +88,8 @@ pub struct Here {
     pub features: BTreeSet<String>,
     /// Version of the NVIDIA driver.
     pub driver: Option<String>,
+    /// Compute capabilities of its NVIDIA GPUs, as far as their names tell.
+    pub capabilities: Vec<String>,
     /// Whose GPUs it has; [`Accelerator::None`]: no driver is found.
     pub accelerator: Accelerator,
 }

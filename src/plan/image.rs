@@ -6,7 +6,8 @@ use std::path::Path;
 use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
 use crate::catalogue::{
-    Accelerator, Candidate, Choice, Device, Entry, Place, Processor, Wanted, choose, fetched,
+    Accelerator, Candidate, Choice, Device, Entry, Place, Processor, Wanted, capability_of, choose, fetched,
+    meant,
 };
 use crate::config::{GpuTable, VersionRange};
 use crate::diagnostic::Problem;
@@ -67,12 +68,17 @@ impl Resolver<'_> {
         if image.path.is_some() || image.uri.is_some() {
             return self.named_image().ok_or_else(String::new);
         }
+        let known_problems = self.problems.len();
+        self.unclear_framework();
+        let is_clear = self.problems.len() == known_problems;
         let found = match &prospect.fitting {
             Some(Ok(fitting)) => self.best_of_catalogue(fitting, prospect),
             Some(Err(why)) => Err(why.clone()),
             None => Err("the job names no image".to_owned()),
         };
-        if let Err(why) = &found {
+        if let Err(why) = &found
+            && is_clear
+        {
             self.missing_image(why);
         }
         found
@@ -146,6 +152,29 @@ impl Resolver<'_> {
             let choice = choose(entries, &wanted, &|_| None);
             Fitting { wanted, choice }
         }))
+    }
+
+    /// What keeps the catalogue's images from the job although it asks for them is an error: the host would run something else.
+    fn unclear_framework(&mut self) {
+        let asked = &self.spec.framework;
+        let is_known = !self.facts.images.entries.is_empty() || self.spec.image.build == BuildMode::Auto;
+        let mut tell = |message: String, hint: &str| {
+            let hint = format!("{hint}; `[image] none = true` runs it without an image");
+            self.problems.push(Problem::of_file(message).hinted(hint));
+        };
+        if let Some(Err(why)) = asked.version.as_deref().map(VersionRange::parse)
+            && is_known
+        {
+            tell(format!("`framework.version`: {why}"), "leave it out for the newest that fits");
+        }
+        let Some(name) = asked.name.as_deref().filter(|_| self.facts.images.entries.is_empty()) else {
+            return;
+        };
+        if let Some(meant) = meant(name, self.facts.images.frameworks.iter().map(String::as_str)) {
+            let message =
+                format!("`framework.name`: the catalogue has no image of {name:?}, but it has of {meant:?}");
+            tell(message, &format!("write `name = {meant:?}`"));
+        }
     }
 
     /// The description of the image file that the job names.
@@ -262,6 +291,7 @@ impl Resolver<'_> {
             (image.fakeroot != Fakeroot::Auto, "fakeroot"),
             (image.cleanenv, "cleanenv"),
             (!image.options.is_empty(), "options"),
+            (!image.packages.is_empty(), "packages"),
             (image.build == BuildMode::Auto && self.no_image.is_none(), "build"),
         ];
         let Some((_, key)) = asks.into_iter().find(|(asks, _)| *asks) else {
@@ -319,6 +349,7 @@ impl Resolver<'_> {
         Ok(Wanted {
             framework,
             version,
+            packages: self.spec.image.packages.clone(),
             compiler: asked.compiler.clone(),
             provenance: asked.provenance,
             arch,
@@ -357,7 +388,16 @@ impl Resolver<'_> {
         } else {
             oldest_driver(&meant)
         };
-        Device::Gpu { maker, driver }
+        let capabilities = match (is_local, kind) {
+            (true, _) => {
+                here.capabilities.iter().map(|found| (found.clone(), "this machine".to_owned())).collect()
+            }
+            (false, Some(kind)) if meant.is_empty() => {
+                capability_of(kind).map(|known| (known.to_owned(), format!("a {kind}"))).into_iter().collect()
+            }
+            (false, _) => meant.iter().filter_map(|gpu| capability(gpu)).collect(),
+        };
+        Device::Gpu { maker, driver, capabilities }
     }
 
     fn container(&self, source: String, entry: Option<&Entry>) -> Container {
@@ -434,6 +474,12 @@ impl Resolver<'_> {
             }
         }
     }
+}
+
+/// The compute capability of a kind of GPU, as the configuration says it or by its name, with who says so.
+fn capability(gpu: &GpuTable) -> Option<(String, String)> {
+    let said = gpu.compute_capability.clone().map(|said| (said, gpu.origin.to_string()));
+    said.or_else(|| Some((capability_of(&gpu.kind)?.to_owned(), format!("a {}", gpu.kind))))
 }
 
 /// The oldest driver among kinds of GPUs, with who says so; `None` where one of them does not say.

@@ -404,7 +404,7 @@ mod tests {
             ("version = \"*\"", "", "the job file does not say `framework.version`"),
             (
                 "version = \"*\"",
-                "[framework]\nversion = \"2.1rc1\"\n",
+                "[framework]\nversion = \"latest\"\n",
                 "`framework.version` cannot be compared",
             ),
             (

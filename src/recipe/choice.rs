@@ -1,6 +1,6 @@
 //! Which recipe and which of its versions serve a target.
 
-use crate::catalogue::Accelerator;
+use crate::catalogue::{Accelerator, meant};
 use crate::config::VersionRange;
 use crate::diagnostic::{Problem, nearest};
 
@@ -48,7 +48,8 @@ fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> 
     let mut known: Vec<_> = known.collect();
     known.sort_unstable();
     known.dedup();
-    let hint = match nearest(name, known.iter().copied()) {
+    let meant = meant(name, known.iter().copied()).or_else(|| nearest(name, known.iter().copied()));
+    let hint = match meant {
         Some(guess) => format!("did you mean `{guess}`?"),
         None => format!("there are {}; recipes of your own are NAME.def in recipes.d", known.join(", ")),
     };
@@ -73,6 +74,9 @@ fn serves(recipe: &Recipe, target: &Target) -> Result<(Pin, String), String> {
     }
     if let Some(wanted) = target.compiler.as_ref().filter(|wanted| !recipe.compilers.contains(wanted)) {
         return Err(format!("has the compilers {}, not {wanted:?}", recipe.compilers.join(", ")));
+    }
+    if !target.with.is_empty() && !recipe.body.contains("{{with}}") {
+        return Err("takes no packages".to_owned());
     }
     let fitting: Vec<_> =
         recipe.pins.iter().filter_map(|pin| Some((pin, pin_fits(pin, recipe, target)?))).collect();

@@ -48,6 +48,8 @@ pub struct Definition {
     pub cuda: Option<String>,
     /// Python's version, where the recipe fixes it.
     pub python: Option<String>,
+    /// Python packages that were asked for beside the framework.
+    pub packages: Vec<String>,
     /// The MPI in it: `openmpi` or `mpich`.
     pub mpi: Option<String>,
     /// What the build needs.
@@ -75,7 +77,10 @@ pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Proble
     let base = base(target, &choice, site, &values)?;
     let compiled = choice.recipe.provenance == Provenance::Source;
     let microarch = target.microarch.clone().filter(|_| compiled);
-    let labels = labels(&values, &base, microarch.as_deref());
+    let mut labels = labels(&values, &base, microarch.as_deref());
+    if !target.with.is_empty() {
+        labels.insert("dlrun.packages".to_owned(), target.with.join(" "));
+    }
     values.insert("base".to_owned(), base.clone());
     values.insert("bootstrap".to_owned(), bootstrap(&base)?);
     values.insert("files".to_owned(), files(site)?);
@@ -105,6 +110,7 @@ pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Proble
         arch: target.arch.clone(),
         cuda,
         python: value("python"),
+        packages: target.with.clone(),
         mpi: target.mpi.clone(),
         needs: needs(&choice, &base, site),
         notes: notes(target, &choice, &values, compiled)?,

@@ -46,6 +46,8 @@ pub struct Target {
     pub microarch: Option<String>,
     /// Versions of CUDA that will do, such as `<=12.4` for an older driver.
     pub cuda: Option<VersionRange>,
+    /// Python packages to put in beside the framework, as requirements of pip: `scikit-learn==1.7.2`.
+    pub with: Vec<String>,
     /// The MPI to put in: `openmpi` or `mpich`.
     pub mpi: Option<String>,
     /// The recipe to take, by its name.
@@ -67,6 +69,7 @@ impl Target {
             arch: arch.to_owned(),
             microarch: None,
             cuda: None,
+            with: Vec::new(),
             mpi: None,
             recipe: None,
             base: None,

@@ -7,7 +7,7 @@ use crate::diagnostic::Problem;
 
 use super::choice::Choice;
 use super::fill::Values;
-use super::header::{Pin, is_word};
+use super::header::Pin;
 use super::microarch::compiler_flag;
 use super::{Site, Target};
 
@@ -84,7 +84,7 @@ pub(super) fn basic(target: &Target, choice: &Choice, site: &Site) -> Result<Val
     }
     set("mpi", target.mpi.as_deref().unwrap_or_default());
     set("pip_extra_index", on(site.pip_extra_index.is_some()));
-    match requirements(pin) {
+    match requirements(target, pin) {
         Ok(text) => set("with", &text),
         Err(problem) => problems.push(problem),
     }
@@ -102,17 +102,19 @@ pub(super) fn basic(target: &Target, choice: &Choice, site: &Site) -> Result<Val
 /// What pins may leave out although recipes ask for it.
 const PIN_NAMES: [&str; 6] = ["python", "python_min", "python_max", "cuda", "rocm", "commit"];
 
-fn requirements(pin: &Pin) -> Result<String, Problem> {
+/// Those of the version, and those that are asked for.
+fn requirements(target: &Target, pin: &Pin) -> Result<String, Problem> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-<>=!~,[]*".contains(c);
-    if let Some(odd) =
-        pin.with.iter().find(|text| !text.chars().all(allowed) || !is_word(&text[..text.len().min(1)]))
-    {
-        return Err(Problem::of_file(format!(
-            "`with` of version {}: {odd:?} is no requirement",
-            pin.version
-        )));
+    let is_odd = |text: &&String| {
+        let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+        !begins || text.len() > 200 || !text.chars().all(allowed)
+    };
+    let all = || pin.with.iter().chain(&target.with);
+    if let Some(odd) = all().find(is_odd) {
+        let message = format!("`with`: {odd:?} is no requirement of pip such as `scikit-learn>=1.5`");
+        return Err(Problem::of_file(message));
     }
-    Ok(pin.with.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(" "))
+    Ok(all().map(|text| quoted(text)).collect::<Vec<_>>().join(" "))
 }
 
 /// An address that may stand in a definition, which anyone who has the image can read.

@@ -34,6 +34,7 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         let wanted = Wanted {
             framework: "tensorflow".into(),
             version: Some(VersionRange::parse(if round % 2 == 0 { ">=2.1, <3" } else { "*" })?),
+            packages: Vec::new(),
             compiler: None,
             provenance: None,
             arch: Some(("x86_64".into(), "the benchmark".into())),

@@ -131,6 +131,19 @@ fn gpus_that_are_granted_and_not_there_are_told_and_recorded() {
 }
 
 #[test]
+fn require_gpu_starts_nothing_where_no_gpu_was_given() {
+    let env = env(KNOWN, RUNS);
+    if fs::exists("/dev/nvidiactl").unwrap_or(false) || fs::exists("/dev/kfd").unwrap_or(false) {
+        return crate::support::skip("this machine has GPUs");
+    }
+    let (code, output, shown) = ran(&env, "touch ran", &format!("{IMAGE}require_gpu = true\n"));
+    assert_eq!(code, 66, "{output}");
+    assert!(output.contains("the job was given no GPU") && output.contains("gpus_per_node"), "{output}");
+    assert_eq!(shown["status"]["cause"]["kind"], "container");
+    assert!(!env.jobs().join("ran").exists());
+}
+
+#[test]
 fn a_runtimes_last_words_are_the_cause_and_anything_else_is_the_programs() {
     for (then, code, kind) in [
         ("echo 'FATAL:   no such thing' >&2; exit 255", 255, "container"),

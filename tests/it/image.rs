@@ -67,6 +67,47 @@ fn an_image_is_added_listed_shown_and_checked() {
 }
 
 #[test]
+fn an_image_that_was_added_is_removed_without_its_file() {
+    let place = place(r#""dlrun.framework":"mxnet""#);
+    let Place { env, image } = &place;
+    let _ = env.dlrun(["image", "add", "--name", "mx"]).arg(image).run().code(0);
+    let _ = env.dlrun(["image", "remove", "mx", "--site"]).run().code(66).warns("which is not the catalogue");
+    let _ = env.dlrun(["image", "remove", "mx"]).run().code(0).says("dlrun did not make it for you");
+    assert!(image.exists() && !place.shelf("mx.toml").exists() && !place.shelf("mx.check.toml").exists());
+    let _ = env.dlrun(["image", "remove", "mx"]).run().code(66).warns("there is no image");
+}
+
+#[test]
+fn an_image_that_dlrun_made_is_removed_with_its_file_unless_a_job_uses_it() {
+    let place = place("");
+    let Place { env, .. } = &place;
+    let dir = env.state().join("images");
+    fs::create_dir_all(&dir).expect("ours");
+    for name in ["mx.sif", "mx.uri", "mx.log", "other.sif"] {
+        fs::write(dir.join(name), "x").expect("ours");
+    }
+    let file = dir.join("mx.sif");
+    fs::create_dir_all(place.shelf("")).expect("ours");
+    let described =
+        format!("[[image]]\nname = \"mx\"\npath = {file:?}\nframework = \"mxnet\"\nversion = \"1\"\n");
+    fs::write(place.shelf("mx.toml"), &described).expect("ours");
+    fs::write(place.shelf("same.toml"), described.replace("\"mx\"", "\"same\"")).expect("ours");
+    let _ = env.dlrun(["image", "remove", "mx"]).run().code(73).warns("`same`").warns("--force");
+    fs::remove_file(place.shelf("same.toml")).expect("ours");
+    env.write("go.sh", "");
+    let job = env.job("while [ -e go.sh ]; do sleep 0.05; done", &format!("[image]\npath = {file:?}\n"));
+    let id = env.dlrun(["submit", "--no-check", "--scheduler", "local"]).arg(&job).run().code(0).text();
+    let _ = env.dlrun(["image", "remove", "mx"]).run().code(73).warns("is in use: run ");
+    fs::remove_file(env.jobs().join("go.sh")).expect("ours");
+    assert!(!id.is_empty() && file.exists());
+    let _ = env.dlrun(["image", "remove", "mx", "--force"]).run().code(0).says("removed ");
+    let left: Vec<_> = fs::read_dir(&dir).expect("ours").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["other.sif"]);
+    assert!(!place.shelf("mx.toml").exists());
+    env.wait_quiet();
+}
+
+#[test]
 fn what_is_not_as_described_is_not_added_unless_forced() {
     let place = place("");
     let (env, image) = (&place.env, &place.image);

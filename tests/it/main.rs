@@ -53,6 +53,7 @@ mod gpu_runs;
 mod help;
 mod hostile_scheduler;
 mod image;
+mod image_requests;
 mod insight;
 mod layering;
 mod local;

@@ -30,6 +30,9 @@ pub(crate) enum ImageVerb {
     Pull(Box<ImagePull>),
     /// Build an image from its recipe, check it, and add it to the catalogue
     Build(Box<ImageBuild>),
+    /// Remove an image from the catalogue, and its file if dlrun made it
+    #[command(long_about = REMOVE)]
+    Remove(ImageRemove),
 }
 
 impl ImageVerb {
@@ -42,6 +45,7 @@ impl ImageVerb {
             Self::Add(_) => "image add",
             Self::Pull(_) => "image pull",
             Self::Build(_) => "image build",
+            Self::Remove(_) => "image remove",
         }
     }
 }
@@ -58,6 +62,25 @@ pub(crate) struct ImageShow {
     /// Its name in the catalogue
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
+}
+
+const REMOVE: &str = "Remove an image from the catalogue, and its file if dlrun made it
+
+The description and its check go, and the file that `image build` or `image pull` made, with what it was made from and its log, \
+where it is yours. Other files stay. An image that one of your pending or running jobs uses, or that another description names, \
+is not removed without --force. Jobs of other users cannot be seen: exit code 73 where an image is in use, 66 where there is none.";
+
+#[derive(Debug, Args)]
+pub(crate) struct ImageRemove {
+    /// Its name in the catalogue
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Remove it although it is in use
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Remove it from the site's catalogue, not from yours
+    #[arg(long)]
+    pub(crate) site: bool,
 }
 
 const CHECK: &str = "Run images and tell whether they are as they are described
@@ -152,6 +175,9 @@ pub(crate) struct Claims {
     /// A graph compiler that it has: xla, inductor, ...; may be given more than once
     #[arg(long = "compiler", value_name = "COMPILER", value_delimiter = ',')]
     pub(crate) compilers: Vec<String>,
+    /// A Python package that it has beside the framework: scikit-learn; may be given more than once
+    #[arg(long, value_name = "PACKAGE")]
+    pub(crate) with: Vec<String>,
     /// The least processor that its code runs on: x86-64-v3, or archspec's name such as skylake_avx512
     #[arg(long, value_name = "NAME")]
     pub(crate) microarch: Option<String>,

@@ -43,6 +43,9 @@ pub(crate) struct ImageBuild {
     /// What the framework is to compute on
     #[arg(long, value_name = "KIND", value_parser = word(&Accelerator::WORDS))]
     pub(crate) gpu: Option<Accelerator>,
+    /// A Python package to put in: scikit-learn, 'numpy<2'; may be repeated. With --definition: one that it has
+    #[arg(long, value_name = "PACKAGE")]
+    pub(crate) with: Vec<String>,
     /// The processor to build for: x86-64-v3, or archspec's name such as skylake_avx512
     #[arg(long, value_name = "NAME")]
     pub(crate) microarch: Option<String>,

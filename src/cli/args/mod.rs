@@ -15,7 +15,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use self::bench::{BenchArgs, BenchNode, BenchRun, BenchShow, BenchVerb};
 pub(crate) use self::export::{Export, Format};
-pub(crate) use self::image::{Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageShow, ImageVerb};
+pub(crate) use self::image::{
+    Claims, ImageAdd, ImageArgs, ImageCheck, ImageList, ImageRemove, ImageShow, ImageVerb,
+};
 pub(crate) use self::make::{ImageBuild, ImagePull};
 pub(crate) use self::model::{ModelArgs, ModelEvaluate, ModelFit, ModelPredict, ModelShow, ModelVerb};
 pub(crate) use self::records::Import;

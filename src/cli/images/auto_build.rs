@@ -3,8 +3,8 @@
 use std::fs;
 
 use super::build_job::{self, Resources};
-use super::making::{Made, Order, make, standing};
-use crate::catalogue::{Accelerator, Device, Processor, Wanted};
+use super::making::{Made, Order, Origins, make, standing};
+use crate::catalogue::{Accelerator, Device, Processor, Wanted, cuda_for};
 use crate::cli::commands::image::{arch, of_recipe, written};
 use crate::cli::error::{Error, Kind};
 use crate::cli::load::Job;
@@ -39,6 +39,14 @@ fn target(wanted: &Wanted) -> Target {
         Device::Gpu { maker: Accelerator::None, .. } => Accelerator::Nvidia,
         Device::Gpu { maker, .. } => *maker,
     };
+    let cuda = match &wanted.device {
+        Device::Gpu { driver, capabilities, .. } if accelerator == Accelerator::Nvidia => {
+            let capabilities: Vec<&str> =
+                capabilities.iter().map(|(capability, _)| &capability[..]).collect();
+            cuda_for(driver.as_ref().map(|(driver, _)| &driver[..]), &capabilities)
+        }
+        _ => None,
+    };
     let microarch = match &wanted.processor {
         Processor::Named(name, _) => Some(name.clone()),
         Processor::Here(_) | Processor::Unknown => None,
@@ -50,6 +58,8 @@ fn target(wanted: &Wanted) -> Target {
         compiler: wanted.compiler.clone(),
         accelerator,
         microarch,
+        cuda,
+        with: wanted.packages.clone(),
         ..Target::new(&wanted.framework, &arch)
     }
 }
@@ -67,7 +77,7 @@ pub(crate) fn before(session: &Session, job: &mut Job) -> Result<(), Error> {
         is_there(job, &make(session, &order)?);
         return Ok(());
     }
-    let (run_id, job_id) = match running(session, &order, job.plan.scheduler)? {
+    let (run_id, job_id) = match running(session, &order, Some(job.plan.scheduler))? {
         Some(known) => known,
         None => hand_over(session, &order, job)?,
     };
@@ -122,14 +132,18 @@ fn hand_over(session: &Session, order: &Order, job: &Job) -> Result<(RunId, JobI
     Ok((record.run_id, job_id))
 }
 
-/// The build of the same image that was handed over before and is not over.
-fn running(
+/// The build of the same image that was handed over before, to `scheduler` or to any, and is not over.
+pub(crate) fn running(
     session: &Session,
     order: &Order,
-    scheduler: SchedulerKind,
+    scheduler: Option<SchedulerKind>,
 ) -> Result<Option<(RunId, JobId)>, Error> {
-    let file = session.state()?.path().join("image-builds").join(format!("{}.run", order.entry.name));
-    let Ok(text) = fs::read_to_string(file) else { return Ok(None) };
+    let dir = session.state()?.path().join("image-builds");
+    let read = |ending| fs::read_to_string(dir.join(format!("{}.{ending}", order.entry.name)));
+    let (Ok(text), Ok(definition)) = (read("run"), read("def")) else { return Ok(None) };
+    if !matches!(&order.origins, Origins::Definition { text, .. } if *text == definition) {
+        return Ok(None);
+    }
     let Ok(run_id) = text.trim().parse::<RunId>() else { return Ok(None) };
     let mut tracker = Tracker::open(session)?;
     if tracker.state.run(&run_id).is_err() {
@@ -138,7 +152,8 @@ fn running(
     let seen = tracker.refresh(std::slice::from_ref(&run_id), false)?.into_iter().next();
     Ok(seen.and_then(|seen| {
         let goes_on = !seen.status.state.is_final() && seen.status.state != crate::job::JobState::Unknown;
-        let job_id = seen.record.job_id.filter(|_| goes_on && seen.record.scheduler == scheduler)?;
+        let is_there = scheduler.is_none_or(|scheduler| scheduler == seen.record.scheduler);
+        let job_id = seen.record.job_id.filter(|_| goes_on && is_there)?;
         Some((run_id, job_id))
     }))
 }

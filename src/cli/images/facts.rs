@@ -1,6 +1,6 @@
 //! What a submission must know of images, and what of `[image]` can be seen to be wrong before anything is queued.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::catalogue::{Catalogue, Entry, FileState, Place, fetched};
@@ -9,7 +9,7 @@ use crate::cli::session::Session;
 use crate::config::Settings;
 use crate::container::{Surroundings, here, inspect, is_vouched_for, look, pulled_path, runs_on};
 use crate::diagnostic::{Problem, chain};
-use crate::job::{Image, JobSpec};
+use crate::job::{Image, JobSpec, SchedulerKind};
 use crate::plan::{ImageFacts, Plan};
 
 /// Directories whose content is each node's own.
@@ -47,6 +47,7 @@ pub(crate) fn facts(
     }
     let Some(framework) = &spec.framework.name else { return Ok(ImageFacts::default()) };
     let Catalogue { mut entries, mut overridden, .. } = session.catalogue()?;
+    let frameworks: BTreeSet<String> = entries.iter().map(|entry| entry.framework.clone()).collect();
     let is_wanted = |entry: &Entry| entry.framework == *framework;
     entries.retain(is_wanted);
     overridden.retain(is_wanted);
@@ -61,15 +62,17 @@ pub(crate) fn facts(
     });
     let pulled = pulled(&session.settings, uris);
     let here = here(&around);
-    Ok(ImageFacts { entries, overridden, pulled, here, ..ImageFacts::default() })
+    let frameworks = frameworks.into_iter().collect();
+    Ok(ImageFacts { entries, frameworks, overridden, pulled, here, ..ImageFacts::default() })
 }
 
 /// The files of those URIs that were pulled by somebody who is trusted, by the URI that was fetched.
 fn pulled<'a>(settings: &Settings, uris: impl Iterator<Item = &'a str>) -> BTreeMap<String, PathBuf> {
-    let dir = settings.image_dir();
+    let dirs = [settings.own_image_dir(), settings.image_dir()];
     let fetched = uris.filter_map(|uri| fetched(uri, settings.tables()).ok());
-    let placed = fetched.map(|fetched| (pulled_path(&dir, &fetched.uri), fetched.uri));
-    placed.filter(|(path, _)| path.is_file() && is_vouched_for(path)).map(|(path, uri)| (uri, path)).collect()
+    let is_there = |path: &PathBuf| path.is_file() && is_vouched_for(path);
+    let found = |uri: &str| dirs.iter().map(|dir| pulled_path(dir, uri)).find(is_there);
+    fetched.filter_map(|fetched| Some((fetched.uri.clone(), found(&fetched.uri)?))).collect()
 }
 
 /// Says whether the command may run in a container: then its programs are the container's.
@@ -107,9 +110,14 @@ pub(crate) fn missing_sources(image: &Image, job_dir: &Path, settings: &Settings
 }
 
 /// What is wrong with the image file that the job names, as far as a look at it tells.
-pub(crate) fn file_fault(image: &Image, path: Option<&Path>, settings: &Settings) -> Option<Problem> {
+pub(crate) fn file_fault(
+    image: &Image,
+    path: Option<&Path>,
+    plan: Option<&Plan>,
+    settings: &Settings,
+) -> Option<Problem> {
     let (path, named) = (path?, image.path.as_ref()?);
-    let why = fault_of(path, settings)?;
+    let why = fault_of(path, plan, settings)?;
     let problem = Problem::at(named.span.clone(), format!("`image.path`: {why}"));
     Some(problem.hinted("`--no-check` submits without a look at it"))
 }
@@ -121,20 +129,42 @@ pub(crate) fn set_aside(facts: &mut ImageFacts, plan: &Plan, settings: &Settings
     let Some(chosen) = chosen else { return false };
     let Some(entry) = facts.entries.iter_mut().find(|entry| entry.name == chosen.name) else { return false };
     let (Place::Path(path), FileState::There { .. }) = (&entry.place, &entry.file) else { return false };
-    let Some(why) = fault_of(path, settings) else { return false };
+    let Some(why) = fault_of(path, Some(plan), settings) else { return false };
     entry.file = FileState::Missing(why);
     true
 }
 
-/// No image, or one for other processors than any of the site.
-fn fault_of(path: &Path, settings: &Settings) -> Option<String> {
+/// What an image costs that no node has yet, or that the nodes may not see.
+pub(crate) fn not_there_yet(plan: &Plan) -> Option<String> {
+    let source = &plan.image.as_ref()?.source;
+    if source.contains("://") {
+        let pull = format!("`dlrun image pull {source}` fetches it once, beforehand");
+        return Some(format!(
+            "no node has the image yet: the job fetches and converts {source} as it starts; {pull}"
+        ));
+    }
+    let is_local = plan.scheduler == SchedulerKind::Local;
+    let dir = NODE_LOCAL.iter().find(|dir| !is_local && Path::new(source).starts_with(dir))?;
+    Some(format!("the image {source} is in {dir}, which is each machine's own: the nodes may not have it"))
+}
+
+/// No image, or one for other processors than those of the plan's queue, or than any of the site.
+fn fault_of(path: &Path, plan: Option<&Plan>, settings: &Settings) -> Option<String> {
     let file = match inspect(path) {
         Ok(file) => file,
         Err(error) => return Some(chain(&error).join(": ")),
     };
     let tables = settings.tables();
-    let of_queues = tables.queues.iter().filter_map(|queue| queue.arch.as_deref());
-    let said: Vec<&str> = of_queues.chain(tables.arch.iter().map(|(arch, _)| &arch[..])).collect();
+    let of_queues = || tables.queues.iter().filter_map(|queue| queue.arch.as_deref());
+    let of_site = tables.arch.iter().map(|(arch, _)| &arch[..]);
+    let queue = plan.and_then(|plan| plan.resources.queue.as_deref());
+    let of_plan = tables.queues.iter().find(|table| Some(&table.name[..]) == queue);
+    let said: Vec<&str> = match of_plan.and_then(|table| table.arch.as_deref()) {
+        _ if plan.is_some_and(|plan| plan.scheduler == SchedulerKind::Local) => Vec::new(),
+        Some(arch) => vec![arch],
+        None if queue.is_some() && tables.arch.is_some() => of_site.collect(),
+        None => of_queues().chain(of_site).collect(),
+    };
     if said.is_empty() {
         return Some(format!("{}: {}", path.display(), file.arch_fault()?));
     }

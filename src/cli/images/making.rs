@@ -126,14 +126,20 @@ impl Made {
 }
 
 impl Session {
-    /// The file of an image of this name. All users see the site's images, so they are in a directory that the site names.
+    /// The file of an image of this name. All users see the site's images, so they are in a directory that the site names; where a
+    /// user may not write there, the user's own are beside the runs.
     pub(crate) fn image_file(&self, name: &str, owner: Owner) -> Result<PathBuf, Error> {
         if owner == Owner::Site && matches!(self.settings.origin("images.dir"), Origin::Default) {
             let message = "the setting `images.dir` does not say where images for all users are";
             return Err(Error::new(Kind::Config, message)
                 .hinted("set `dir` in the table [images] of /etc/dlrun/dlrun.toml"));
         }
-        Ok(self.settings.image_dir().join(format!("{name}.sif")))
+        let dir = self.settings.image_dir();
+        let is_closed = owner == Owner::User
+            && dir.is_dir()
+            && nix::unistd::access(&dir, nix::unistd::AccessFlags::W_OK).is_err();
+        let dir = if is_closed { self.settings.own_image_dir() } else { dir };
+        Ok(dir.join(format!("{name}.sif")))
     }
 
     /// Where builds unpack.
@@ -273,6 +279,7 @@ impl Work<'_> {
             return Err(MakeError::Interrupted { what: format!("the making of {}", entry.name) }.into());
         }
         entry.digest = digest;
+        entry.built_by = std::env::var("DLRUN_RUN_ID").ok();
         let python = check.as_ref().and_then(|check| check.versions.get("python"));
         entry.python = entry.python.or_else(|| python.cloned());
         Ok((entry, check))
@@ -359,8 +366,13 @@ fn base_of(definition: &str) -> Option<&str> {
 /// Endings of the files beside an image that hold what it was made from: a definition, or a URI.
 const ENDINGS: [&str; 2] = ["def", "uri"];
 
+/// The files beside an image that may hold what it was made from.
+pub(crate) fn origins_of(image: &Path) -> [PathBuf; 2] {
+    ENDINGS.map(|ending| image.with_extension(ending))
+}
+
 /// Where what an image was made from is kept.
-fn origins_of(image: &Path, origins: &Origins) -> PathBuf {
+fn origin_of(image: &Path, origins: &Origins) -> PathBuf {
     let [definition, uri] = ENDINGS;
     image.with_extension(match origins {
         Origins::Definition { .. } => definition,
@@ -384,14 +396,14 @@ fn is_made_from(image: &Path, origins: &Origins) -> bool {
     };
     // In a directory that all may write to anybody can put both there.
     let is_trusted = image.exists() && container::is_vouched_for(image);
-    is_trusted && read(&origins_of(image, origins)).is_some_and(|text| text == text_of(origins))
+    is_trusted && read(&origin_of(image, origins)).is_some_and(|text| text == text_of(origins))
 }
 
 /// Taken away before another image takes the place: killed between the two, it must not be taken for one that was made from
 /// what the former was made from.
 fn forget_origins(image: &Path) -> Result<(), Error> {
-    for ending in ENDINGS {
-        match fs::remove_file(image.with_extension(ending)) {
+    for path in origins_of(image) {
+        match fs::remove_file(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }
@@ -401,7 +413,7 @@ fn forget_origins(image: &Path) -> Result<(), Error> {
 
 /// Written after the image: while it is another's, the image is not taken for one that was made from it.
 fn keep_origins(image: &Path, origins: &Origins) -> Result<(), Error> {
-    let path = origins_of(image, origins);
+    let path = origin_of(image, origins);
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let dir = path.parent().unwrap_or(Path::new("/"));
     keep_description(dir, &name, &text_of(origins), false)?;

@@ -173,6 +173,8 @@ pub struct GpuTable {
     pub accelerator: Option<String>,
     /// The least version of the driver on its nodes, such as `550.54`.
     pub driver: Option<String>,
+    /// Its compute capability, such as `7.0`.
+    pub compute_capability: Option<String>,
 }
 
 /// `[house]`: the site's rules for all jobs.

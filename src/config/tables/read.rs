@@ -229,6 +229,9 @@ impl Reader<'_> {
             typed: fields.boolean("typed").unwrap_or(true),
             accelerator: fields.word("accelerator", &images::MAKERS, &[]).map(|maker| maker.value.to_owned()),
             driver: fields.parsed("driver", images::read_driver).map(|driver| driver.value),
+            compute_capability: fields
+                .parsed("compute_capability", images::read_driver)
+                .map(|capability| capability.value),
         };
         fields.finish();
         gpu

@@ -19,12 +19,13 @@ use crate::plan::Plan;
 
 use super::{openpbs, slurm, torque};
 
-/// `text` as one word of a POSIX shell: in single quotes, each single quote as `'\''`. NUL cannot occur in a job file.
+/// `text` as one word of bash: in single quotes, each single quote as `'\''`. NUL cannot occur in a job file.
 ///
 /// No line of it begins with `#`: `sbatch` obeys `#PBS` lines wherever they stand in a script (22.05), be it within quotes.
+/// None ends with CR: `sbatch` refuses such a script.
 #[must_use]
 pub fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''").replace("\n#", "\n''#"))
+    format!("'{}'", text.replace('\'', "'\\''").replace("\n#", "\n''#").replace("\r\n", "'$'\\r''\n"))
 }
 
 /// Renders the batch script of a plan. It names no run, so that it is the same whenever it is rendered.
@@ -121,9 +122,11 @@ mod tests {
             "two\n#PBS -q nowhere\n\n#SBATCH -N9\n#",
             "é ü 漢",
             "-n",
+            "a\r\nb\r\n\r\n#c\r",
         ] {
             assert_eq!(through_a_shell(text), text);
             assert!(!quoted(text).lines().any(|line| line.starts_with('#')), "{text}");
+            assert!(!quoted(text).contains("\r\n"), "{text:?}");
         }
     }
 

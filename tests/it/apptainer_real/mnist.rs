@@ -49,7 +49,8 @@ fn dlrun(user: &User, seconds: u32, arguments: &[&str]) -> Ran {
 /// Builds the image; returns what dlrun tells of it.
 fn build(user: &User) -> Value {
     let words = ["--json", "image", "build", "tensorflow", "--definition", "image.def", "--name", NAME];
-    let claims = ["--version", "2.20.0", "--provenance", "pip", "--compiler", "xla"];
+    let claims =
+        ["--version", "2.20.0", "--provenance", "pip", "--compiler", "xla", "--with", "scikit-learn"];
     dlrun(user, BUILD_SECONDS, &[&words[..], &claims].concat()).result()
 }
 

@@ -132,6 +132,7 @@ struct Draft {
     provenance: Option<Provenance>,
     microarch: Option<String>,
     recipe: Option<String>,
+    packages: Vec<String>,
 }
 
 impl Draft {
@@ -148,7 +149,13 @@ impl Draft {
             mpi: mpi.clone(),
             ..Claims::default()
         };
-        Self { claims, provenance: *provenance, microarch: microarch.clone(), recipe: None }
+        Self {
+            claims,
+            provenance: *provenance,
+            microarch: microarch.clone(),
+            packages: args.claims.with.clone(),
+            ..Self::default()
+        }
     }
 
     /// Looks at the file: what it is, and what its labels say.
@@ -185,6 +192,10 @@ impl Draft {
         fill(&mut self.recipe, "recipe");
         claims.accelerator = claims.accelerator.or_else(|| word(&Accelerator::WORDS, &label("accelerator")?));
         self.provenance = self.provenance.or_else(|| word(&Provenance::WORDS, &label("provenance")?));
+        if self.packages.is_empty() {
+            self.packages =
+                label("packages").iter().flat_map(|all| all.split(' ')).map(str::to_owned).collect();
+        }
         let compiler = label("compiler").filter(|compiler| compiler != "none");
         if claims.compilers.is_empty() {
             claims.compilers.extend(compiler);
@@ -218,7 +229,7 @@ impl Draft {
         owner: Owner,
         tried: Option<&Tried>,
     ) -> Result<Entry, Error> {
-        let Self { mut claims, provenance, microarch, recipe } = self;
+        let Self { mut claims, provenance, microarch, recipe, packages } = self;
         if let Some(tried) = tried {
             claims = tried.findings.fill(claims);
         }
@@ -247,6 +258,7 @@ impl Draft {
         entry.rocm = claims.rocm;
         entry.compilers = claims.compilers;
         entry.python = claims.python;
+        entry.packages = packages;
         entry.mpi = claims.mpi;
         entry.digest = args.claims.digest.clone();
         entry.recipe = recipe;

@@ -58,6 +58,7 @@ fn target(args: &ImageBuild) -> Result<Target, Error> {
         compiler: args.compiler.clone(),
         accelerator: args.gpu.unwrap_or(Accelerator::None),
         microarch: args.microarch.clone(),
+        with: args.with.clone(),
         recipe: args.recipe.clone(),
         base: args.base.as_deref().map(base).transpose()?,
         ..Target::new(&args.framework.to_lowercase(), arch())
@@ -127,6 +128,7 @@ pub(crate) fn of_recipe(
         cuda: definition.cuda.clone(),
         compilers: definition.compilers.clone(),
         python: definition.python.clone(),
+        packages: definition.packages.clone(),
         mpi: definition.mpi.clone(),
         recipe: Some(format!("{} {}", definition.recipe, definition.hash.get(..12).unwrap_or_default())),
         ..Entry::new(name, place, &definition.framework, &definition.version, owner, Origin::Default)
@@ -158,6 +160,7 @@ fn of_file(session: &Session, args: &ImageBuild, file: &Path, owner: Owner) -> R
         microarch: args.microarch.clone(),
         accelerator: args.gpu.unwrap_or(Accelerator::None),
         compilers: args.compiler.iter().cloned().collect(),
+        packages: args.with.clone(),
         recipe: Some(path.to_string_lossy().into_owned()),
         ..Entry::new(&name, place, &args.framework.to_lowercase(), version, owner, Origin::Default)
     };

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::cli::args::ImageBuild;
 use crate::cli::error::Error;
+use crate::cli::images::auto_build::running;
 use crate::cli::images::build_job::{Resources, submit};
 use crate::cli::images::making::{Order, log_of};
 use crate::cli::session::Session;
@@ -17,8 +18,18 @@ pub(super) fn run(session: &Session, args: &ImageBuild, order: &Order) -> Result
         cpus: args.cpus,
         memory: args.memory,
     };
-    let (record, run) = submit(session, order, &resources, None)?;
     let (name, place) = (&order.entry.name, &order.entry.place);
+    if !order.force
+        && let Some((run_id, job_id)) = running(session, order, None)?
+    {
+        let id = &run_id.as_str()[..6];
+        let value = json!({ "name": name, "image": place.to_string(), "run_id": run_id, "job_id": job_id });
+        let text =
+            format!("{name} is being built by run {id} (job {job_id})\nfollow it with: dlrun logs -f {id}\n");
+        session.output.result("image build", &value, &text)?;
+        return Ok(0);
+    }
+    let (record, run) = submit(session, order, &resources, None)?;
     let value = json!({
         "name": name,
         "image": place.to_string(),

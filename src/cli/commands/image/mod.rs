@@ -6,6 +6,7 @@ mod build_job;
 mod check;
 mod list;
 mod pull;
+mod remove;
 mod show;
 
 pub(crate) use build::{arch, of_recipe, written};
@@ -25,6 +26,7 @@ pub(crate) fn run(session: &Session, args: &ImageArgs) -> Result<u8, Error> {
         ImageVerb::Add(args) => add::run(session, args),
         ImageVerb::Pull(args) => pull::run(session, args),
         ImageVerb::Build(args) => build::run(session, args),
+        ImageVerb::Remove(args) => remove::run(session, args),
     }
 }
 

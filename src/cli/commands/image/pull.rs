@@ -84,6 +84,7 @@ fn entry(session: &Session, args: &ImagePull, name: &str, uri: &str, owner: Owne
         cuda: claims.cuda.clone(),
         rocm: claims.rocm.clone(),
         compilers: claims.compilers.clone(),
+        packages: claims.with.clone(),
         mpi: claims.mpi.clone(),
         needs_fakeroot: claims.needs_fakeroot,
         recipe: Some(uri.to_owned()),

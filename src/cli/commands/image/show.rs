@@ -61,10 +61,13 @@ fn rows(entry: &Entry) -> Vec<(&'static str, String)> {
     let more = [
         ("microarch", entry.microarch.clone()),
         ("compilers", Some(entry.compilers.join(" ")).filter(|text| !text.is_empty())),
+        ("packages", Some(entry.packages.join(" ")).filter(|text| !text.is_empty())),
+        ("compute capability", entry.compute_capability.as_ref().map(ToString::to_string)),
         ("python", entry.python.clone()),
         ("mpi", entry.mpi.clone()),
         ("from", entry.provenance.map(|provenance| provenance.as_str().to_owned())),
         ("recipe", entry.recipe.clone()),
+        ("built by run", entry.built_by.clone()),
         ("digest", entry.digest.clone()),
         ("fakeroot", entry.needs_fakeroot.then(|| "it runs with --fakeroot only".to_owned())),
         ("whose", Some(owner_word(entry.owner).to_owned())),
