@@ -195,7 +195,10 @@ fn two_runs_alike_may_be_compared_and_others_say_why_not() {
     second.record().gpus[0].gpu.name = "NVIDIA A100".into();
     second.record().conditions.cpus_effective = Some(4.0);
     let found = unlike(&first.insight().setting, &second.insight().setting);
-    assert_eq!(found.iter().map(|one| one.what.as_str()).collect::<Vec<_>>(), ["cpus_effective", "gpu_models"]);
+    assert_eq!(
+        found.iter().map(|one| one.what.as_str()).collect::<Vec<_>>(),
+        ["cpus_effective", "gpu_models"]
+    );
     assert_eq!(found[1].second, "1 NVIDIA A100, 1 NVIDIA H200");
 }
 
