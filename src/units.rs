@@ -25,8 +25,9 @@ pub struct Bytes(
     pub u64,
 );
 
-/// Suffixes and factors that [`Bytes::parse`] knows. Binary and decimal ones are told apart, as SI and IEC have it.
-const BYTE_UNITS: [(&str, u64); 9] = [
+/// Suffixes and factors that [`Bytes::parse`] knows. Binary and decimal ones are told apart, as SI and IEC have it;
+/// single letters are binary, as for Slurm.
+const BYTE_UNITS: [(&str, u64); 13] = [
     ("B", 1),
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -36,6 +37,11 @@ const BYTE_UNITS: [(&str, u64); 9] = [
     ("MB", 1_000_000),
     ("GB", 1_000_000_000),
     ("TB", 1_000_000_000_000),
+    // As Slurm and PBS write them.
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
+    ("T", 1 << 40),
 ];
 
 impl Bytes {
@@ -198,14 +204,16 @@ impl fmt::Display for Walltime {
     }
 }
 
-/// A duration in seconds as people read it: `0.42 s`, `12.3 s`, `4 min 05 s`, `3 h 20 min`.
+/// A duration in seconds as people read it: `12 ms`, `0.42 s`, `12.3 s`, `4 min 05 s`, `3 h 20 min`.
 #[must_use]
 pub fn display_seconds(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return "unknown".to_owned();
     }
     if seconds > 0.0 && seconds < 0.1 {
-        return format!("{seconds:.4} s");
+        // Two digits: a clock tick is 10 ms.
+        let digits = if seconds < 0.001 { 2 } else { usize::from(seconds < 0.01) };
+        return format!("{:.digits$} ms", seconds * 1e3);
     }
     if seconds < 10.0 {
         return format!("{seconds:.2} s");
@@ -237,9 +245,16 @@ mod tests {
 
     #[test]
     fn bytes_with_units_are_read() {
-        for (text, bytes) in
-            [("64GiB", 64 << 30), ("500 MB", 500_000_000), ("1.5GiB", 3 << 29), ("1B", 1), ("0.5KiB", 512)]
-        {
+        for (text, bytes) in [
+            ("64GiB", 64 << 30),
+            ("500 MB", 500_000_000),
+            ("1.5GiB", 3 << 29),
+            ("1B", 1),
+            ("0.5KiB", 512),
+            ("4G", 4 << 30),
+            ("512M", 512 << 20),
+            ("1T", 1 << 40),
+        ] {
             assert_eq!(Bytes::parse(text), Ok(Bytes(bytes)), "{text}");
         }
     }
@@ -248,7 +263,7 @@ mod tests {
     fn bytes_without_unit_are_refused_with_the_next_step() {
         let error = Bytes::parse("64").expect_err("no unit").to_string();
         assert!(error.contains("`64GiB`"), "{error}");
-        for text in ["", "GiB", "64 gib", "-1GiB", "1.2.3GiB", "99999999999TiB", "64G", "١GiB"] {
+        for text in ["", "GiB", "64 gib", "-1GiB", "1.2.3GiB", "99999999999TiB", "64g", "١GiB"] {
             assert!(Bytes::parse(text).is_err(), "{text}");
         }
     }
@@ -287,7 +302,8 @@ mod tests {
 
     #[test]
     fn seconds_are_shown_for_people() {
-        assert_eq!(display_seconds(0.012_34), "0.0123 s");
+        assert_eq!(display_seconds(0.012_34), "12 ms");
+        assert_eq!([0.001_406, 0.000_2].map(display_seconds), ["1.4 ms", "0.20 ms"]);
         assert_eq!(display_seconds(0.0), "0.00 s");
         assert_eq!(display_seconds(0.417), "0.42 s");
         assert_eq!(display_seconds(245.2), "4 min 05 s");

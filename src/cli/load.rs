@@ -18,14 +18,14 @@ use super::images::making::{self, Order};
 use super::model;
 use super::past;
 use super::schedulers;
-use super::session::{PATIENCE, Session, within};
+use super::session::{PATIENCE, Session, user_name, within};
 use super::site::{self, Known};
 use super::source::{self, Source};
 use crate::command::find;
 use crate::config::{Rule, Settings, Subject};
 use crate::container::find_runtime;
-use crate::diagnostic::Problem;
-use crate::job::{self, Asked, Command, JobSpec, Launcher, NodeCount, SchedulerKind};
+use crate::diagnostic::{Problem, nearest};
+use crate::job::{Asked, Command, JobSpec, Launcher, NodeCount, SchedulerKind};
 use crate::model::Hardware;
 use crate::monitor::{cpus_effective, host_facts};
 use crate::plan::{self, ImageFacts, ModelFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
@@ -58,7 +58,9 @@ pub(crate) enum Against {
 impl Job {
     /// Reads and resolves the job file.
     pub(crate) fn load(session: &Session, args: &JobFile, against: Against) -> Result<Self, Error> {
-        Self::of_source(session, &Source::read(&args.file)?, args, against)
+        let file = source::job_file(&args.file);
+        let source = Source::read(&file)?.with(args.overrides.given());
+        Self::of_source(session, &source, &JobFile { file, ..args.clone() }, against)
     }
 
     /// Resolves a job file that was read. Its relative paths begin where `args.file` lies.
@@ -68,7 +70,7 @@ impl Job {
         args: &JobFile,
         against: Against,
     ) -> Result<Self, Error> {
-        let spec = job::parse(source.job_file()).map_err(|faults| source.error(Kind::JobFile, faults))?;
+        let spec = source.spec()?;
         let file = std::path::absolute(&args.file)?;
         let place = Place::of(&spec, &file);
         let mut images = image_facts::facts(session, &spec, place.image.as_deref(), !args.no_check)?;
@@ -288,7 +290,8 @@ impl Place {
             problems.push(Problem::at(workdir.span.clone(), message));
         }
         let span = spec.run.command.span.clone();
-        if self.workdir.is_dir() && access(&self.workdir, AccessFlags::W_OK).is_err() {
+        let elsewhere = spec.run.output.is_some();
+        if !elsewhere && self.workdir.is_dir() && access(&self.workdir, AccessFlags::W_OK).is_err() {
             let problem = Problem::of_file(format!(
                 "the job's output goes to {}, which cannot be written",
                 self.workdir.display()
@@ -333,7 +336,9 @@ impl Place {
         let argv = match &spec.run.command.value {
             Command::Script(_) => {
                 let script = self.script.as_ref()?;
-                return (!script.is_file()).then(|| format!("the script {} is not a file", script.display()));
+                let meant = || did_you_mean(source::nearest_file(script, ""));
+                return (!script.is_file())
+                    .then(|| format!("the script {} is not a file{}", script.display(), meant()));
             }
             Command::Argv(argv) => argv,
         };
@@ -351,8 +356,9 @@ impl Place {
             return Some(format!("{program:?} is one word; write command = [{}]", words.join(", ")));
         }
         let from_environment = may_contain || self.requirements.is_some() || !spec.run.modules.is_empty();
-        (!from_environment && find(program, &[]).is_none())
-            .then(|| format!("the program {program:?} is not in PATH"))
+        (!from_environment && find(program, &[]).is_none()).then(|| {
+            format!("the program {program:?} is not in PATH{}", did_you_mean(nearest_program(program)))
+        })
     }
 
     /// `python train.py`: the training program is what people forget to copy.
@@ -365,7 +371,9 @@ impl Place {
         let is_file_name =
             interpreter && !argument.starts_with('-') && Path::new(argument).extension().is_some();
         let path = self.workdir.join(argument);
-        (is_file_name && !path.is_file()).then(|| format!("{} is not a file", tidy(&path).display()))
+        let meant = || did_you_mean(source::nearest_file(Path::new(&path), ""));
+        (is_file_name && !path.is_file())
+            .then(|| format!("{} is not a file{}", tidy(&path).display(), meant()))
     }
 
     fn facts(
@@ -408,10 +416,39 @@ impl Place {
             cpus: allowed_cpus(),
             mpirun: wants_mpi.then(|| find("mpirun", &[])).flatten(),
             named: past::named(spec, &self.workdir),
+            user: user_name(),
             history: plan::History::default(),
             dlrun: std::env::current_exe()?,
         })
     }
+}
+
+/// Programs that jobs begin with. Others are not looked for: `PATH` may be long, and its directories far away.
+const PROGRAMS: [&str; 12] = [
+    "python3",
+    "python",
+    "torchrun",
+    "accelerate",
+    "deepspeed",
+    "mpirun",
+    "mpiexec",
+    "srun",
+    "bash",
+    "julia",
+    "Rscript",
+    "conda",
+];
+
+/// The program of this machine that a mistyped one most likely means.
+fn nearest_program(program: &str) -> Option<PathBuf> {
+    nearest(program, PROGRAMS.into_iter().filter(|known| find(known, &[]).is_some())).map(PathBuf::from)
+}
+
+/// What follows the name of what is missing.
+fn did_you_mean(meant: Option<PathBuf>) -> String {
+    meant
+        .and_then(|meant| Some(format!("; did you mean `{}`?", meant.file_name()?.display())))
+        .unwrap_or_default()
 }
 
 /// CPUs that this process may use.

@@ -21,6 +21,7 @@ mod insights;
 mod interrupt;
 mod load;
 mod model;
+mod modules;
 mod outcome;
 mod output;
 mod outputs;
@@ -99,6 +100,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Logs(args) => commands::logs::run(&session(None)?, args),
         Verb::Wait(args) => commands::wait::run(&session(None)?, args),
         Verb::Cancel(args) => commands::cancel::run(&session(None)?, args),
+        Verb::Prune(args) => commands::prune::run(&session(None)?, args),
         Verb::Doctor => commands::doctor::run(&session(None)?),
         Verb::Timings(args) => commands::timings::run(output, args),
         Verb::Explain(args) => commands::explain::run(output, args),
@@ -112,6 +114,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Model(args) => commands::model::run(session(args.verb.scheduler())?, args),
         Verb::Bench(args) => commands::bench::run(&session(args.verb.scheduler())?, args),
         Verb::Completions(args) => commands::completions::run(output, args),
+        Verb::Words(args) => session(None).map_or(Ok(0), |session| commands::words::run(&session, args)),
         Verb::Man(args) => commands::man::run(output, args),
         Verb::Exec(args) => commands::exec::run(output, args),
         Verb::Enter(args) => commands::exec::enter(output, args),

@@ -57,6 +57,13 @@ impl Output {
         self.document(operation, value, &printable(text))
     }
 
+    /// As [`Output::result`], of sentences and tables: on a terminal long lines are broken between words.
+    pub(crate) fn sentences(&self, operation: &str, value: &Value, text: &str) -> Result<(), Error> {
+        let is_terminal = io::stdout().is_terminal();
+        let text = if is_terminal { folded(text, self.columns()) } else { text.to_owned() };
+        self.result(operation, value, &text)
+    }
+
     /// The same with a text that other programs read, such as a script: it stays as it is.
     pub(crate) fn document(&self, operation: &str, value: &Value, text: &str) -> Result<(), Error> {
         if self.json {
@@ -103,5 +110,42 @@ impl Output {
         } else {
             let _ = write!(io::stderr(), "{}", error.render(self.colour));
         }
+    }
+}
+
+/// A text with lines of up to `columns` characters, broken between words; what follows is two blanks further in.
+fn folded(text: &str, columns: usize) -> String {
+    let mut shown = String::new();
+    for line in text.lines() {
+        let indent = line.chars().take_while(|c| *c == ' ').count() + 2;
+        let (mut used, mut is_begun) = (0, false);
+        for word in line.split(' ') {
+            let length = word.chars().count();
+            if is_begun && used + 1 + length > columns && !word.is_empty() {
+                shown.push_str(&format!("\n{:indent$}", ""));
+                (used, is_begun) = (indent, false);
+            }
+            if is_begun {
+                shown.push(' ');
+                used += 1;
+            }
+            shown.push_str(word);
+            (used, is_begun) = (used + length, true);
+        }
+        shown.push('\n');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_broken_between_words_and_short_ones_stay() {
+        let text = "  one two three four\nshort\n";
+        assert_eq!(folded(text, 12), "  one two\n    three\n    four\nshort\n");
+        assert_eq!(folded("a  b   c\n", 12), "a  b   c\n");
+        assert_eq!(folded("/a/very/long/path\n", 5), "/a/very/long/path\n");
     }
 }

@@ -70,6 +70,13 @@ pub(crate) fn queue_limit(session: &Session, kind: SchedulerKind, queue: Option<
     Some(model.queues.iter().find(is_meant)?.max_walltime?.0)
 }
 
+/// The queues of the site, by what was kept from before.
+pub(crate) fn kept_queues(session: &Session) -> Vec<String> {
+    let kinds = SchedulerKind::ALL.into_iter();
+    let models = kinds.filter_map(|kind| kept(session, kind));
+    models.flat_map(|model| model.queues.into_iter().map(|queue| queue.name)).collect()
+}
+
 /// Asks the scheduler, and keeps what it says.
 pub(crate) fn asked(session: &Session, kind: SchedulerKind) -> Option<Known> {
     match ask(session, kind) {

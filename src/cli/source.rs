@@ -3,16 +3,18 @@
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::error::{Error, Kind};
 use crate::bench::Cell;
 use crate::convert::{Converted, convert, looks_like_json};
-use crate::diagnostic::Problem;
-use crate::job::MAX_JOB_FILE_BYTES;
+use crate::diagnostic::{Problem, nearest};
+use crate::job::{JobSpec, MAX_JOB_FILE_BYTES, Overrides, is_toml, parse_with};
 
+/// Of a directory with more files no name is guessed from the rest.
+const MAX_LOOKED_AT: usize = 2000;
 /// Notes beyond these are counted: the plan travels in one environment variable.
 const MAX_NOTES: usize = 40;
 
@@ -22,14 +24,20 @@ pub(crate) struct Source {
     text: String,
     converted: Option<Converted>,
     cell: Option<Cell>,
+    overrides: Overrides,
 }
 
 impl Source {
     /// Reads a file, and converts it where it is JSON.
     pub(crate) fn read(file: &Path) -> Result<Self, Error> {
-        let text = read(file)?;
+        let text =
+            read(file).map_err(|error| match nearest_file(file, ".toml").filter(|_| !file.exists()) {
+                Some(meant) => error.hinted(format!("did you mean `{}`?", meant.display())),
+                None => error,
+            })?;
         let shown = file.to_string_lossy().into_owned();
-        let mut source = Self { shown, text, converted: None, cell: None };
+        let overrides = Overrides::default();
+        let mut source = Self { shown, text, converted: None, cell: None, overrides };
         if looks_like_json(&source.text) || file.extension().is_some_and(|extension| extension == "json") {
             let converted =
                 convert(&source.text, None).map_err(|faults| source.error(Kind::JobFile, faults))?;
@@ -40,28 +48,56 @@ impl Source {
             }
             source.converted = Some(converted);
         }
+        if let Some((what, hint)) = not_a_job_file(file)
+            && !is_toml(&source.text)
+        {
+            let message = format!("`{}` is {what}, not a job file", file.display());
+            return Err(Error::new(Kind::JobFile, message).hinted(hint));
+        }
         Ok(source)
     }
 
     /// The job file of a cell of the matrix that `file` holds.
     pub(crate) fn of_cell(file: &Path, text: &str, cell: Cell) -> Self {
         let shown = file.to_string_lossy().into_owned();
-        Self { shown, text: text.to_owned(), converted: None, cell: Some(cell) }
+        let overrides = Overrides::default();
+        Self { shown, text: text.to_owned(), converted: None, cell: Some(cell), overrides }
     }
 
-    pub(crate) fn job_file(&self) -> &str {
+    /// With what the command line says in its place.
+    pub(crate) fn with(mut self, overrides: Overrides) -> Self {
+        self.overrides = overrides;
+        self
+    }
+
+    /// The job as file and command line have it.
+    pub(crate) fn spec(&self) -> Result<JobSpec, Error> {
+        parse_with(self.job_file(), &self.overrides).map_err(|faults| self.error(Kind::JobFile, faults))
+    }
+
+    fn job_file(&self) -> &str {
         let converted = self.converted.as_ref().map(|converted| &converted.job_file);
         converted.or(self.cell.as_ref().map(|cell| &cell.job_file)).unwrap_or(&self.text)
     }
 
     /// Problems of the job file, as problems of the text that the user wrote.
     pub(crate) fn error(&self, kind: Kind, problems: Vec<Problem>) -> Error {
-        let place = |problem| match (&self.converted, &self.cell) {
-            (Some(converted), _) => converted.in_description(problem),
-            (None, Some(cell)) => cell.in_matrix(problem),
-            (None, None) => problem,
+        let length = self.job_file().len();
+        let given = |problem: &Problem| self.overrides.at(problem.span.as_ref()?, length);
+        let shown = if problems.iter().all(|problem| given(problem).is_some()) {
+            "the command line"
+        } else {
+            &self.shown
         };
-        let error = Error::in_file(kind, &self.shown, &self.text, problems.into_iter().map(place).collect());
+        let place = |problem: Problem| match (given(&problem), &self.converted, &self.cell) {
+            (Some(given), ..) => {
+                Problem { span: None, message: format!("`{given}`: {}", problem.message), ..problem }
+            }
+            (None, Some(converted), _) => converted.in_description(problem),
+            (None, None, Some(cell)) => cell.in_matrix(problem),
+            (None, None, None) => problem,
+        };
+        let error = Error::in_file(kind, shown, &self.text, problems.into_iter().map(place).collect());
         if self.converted.is_none() && is_script(&self.text) {
             return error.hinted("it looks like a batch script; `dlrun convert` makes a job file of one");
         }
@@ -79,6 +115,45 @@ impl Source {
             warnings.push(format!("and {more} more: `dlrun convert` tells them"));
         }
         warnings
+    }
+}
+
+/// The job file that a word on the command line means: `train` is `train.toml` where that is a file and `train` is none.
+pub(crate) fn job_file(named: &Path) -> PathBuf {
+    let mut with_suffix = named.as_os_str().to_owned();
+    with_suffix.push(".toml");
+    let with_suffix = PathBuf::from(with_suffix);
+    let is_meant =
+        (!named.exists() || named.is_dir()) && named.file_name().is_some() && with_suffix.is_file();
+    if is_meant { with_suffix } else { named.to_owned() }
+}
+
+/// The file beside a missing one whose name, which ends in `ending`, is nearest to it.
+pub(crate) fn nearest_file(missing: &Path, ending: &str) -> Option<PathBuf> {
+    let dir = missing.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = missing.file_name()?.to_str()?;
+    let entries = std::fs::read_dir(dir).ok()?.flatten().take(MAX_LOOKED_AT);
+    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let jobs = names.iter().map(String::as_str).filter(|name| name.ends_with(ending));
+    let with_suffix = format!("{name}{ending}");
+    let found = nearest(name, jobs.clone()).or_else(|| nearest(&with_suffix, jobs))?;
+    Some(missing.with_file_name(found))
+}
+
+/// What a file is that is no job file, with the next step; `None` where that cannot be told.
+fn not_a_job_file(file: &Path) -> Option<(&'static str, String)> {
+    let is = file.extension()?.to_str()?;
+    let name = file.file_name()?.to_string_lossy();
+    let command = |program: &str| {
+        format!(
+            "write a job file that runs it, such as train.toml with\n  [run]\n  command = [\"{program}\", \"{name}\"]\nand submit that"
+        )
+    };
+    match is {
+        "py" => Some(("a Python program", command("python3"))),
+        "ipynb" => Some(("a notebook", "`jupyter nbconvert --to script` makes a program of it, which a job file can run".to_owned())),
+        "yaml" | "yml" => Some(("YAML", "a job file is TOML: docs/job-file.md, or `dlrun check --schema`; if it is the program's configuration, name it in `run.command`".to_owned())),
+        _ => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is known of a run, for people and for programs.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use super::when::{ago, local_time, seconds_between};
 use crate::diagnostic::printable;
 use crate::insight::Insight;
 use crate::job::JobState;
+use crate::monitor::cgroup::NOT_COUNTED;
 use crate::record::{
     Conditions, EpochSummary, ExitStatus, Identity, Missing, NodeRecord, NodeState, Status, Usage,
     signal_name, summarise_epochs,
@@ -100,9 +102,39 @@ pub(crate) fn with_curves(
     let table = table_text(tracked, &records(tracked, state).display().to_string(), insight, bars);
     // What waits, and an array as a whole, has nothing that could be known.
     let has_begun = !tracked.reading.outcome.nodes.is_empty() || !tracked.reading.notes.is_empty();
-    let notes = if has_begun { insights::notes(insight) } else { String::new() };
+    let notes = match ran_seconds(&tracked.status) {
+        Some(seconds) if seconds < TOO_SHORT_SECONDS => {
+            let ran = display_seconds(seconds);
+            format!("note: it ran {ran}, too short for advice and for shares of what was asked for\n")
+        }
+        _ if has_begun => insights::notes(insight) + &uncounted(tracked),
+        _ => String::new(),
+    };
     let below = insights::advice(insight) + &notes;
     printable(&(table + curves + &below + &remarks(tracked)))
+}
+
+/// Of shorter runs what is not known is told in one line, in seconds: a few samples say little.
+const TOO_SHORT_SECONDS: f64 = 10.0;
+
+/// How long a run took that is over, in seconds.
+fn ran_seconds(status: &Status) -> Option<f64> {
+    status.state.is_final().then(|| Some(seconds_between(status.started_at_ms?, status.ended_at_ms?)))?
+}
+
+/// One line for what the nodes' cgroups do not count: on most machines that is always the same.
+fn uncounted(tracked: &Tracked) -> String {
+    let missing = tracked.reading.outcome.nodes.iter().flat_map(|node| &node.missing);
+    let what: BTreeSet<&str> =
+        missing.filter(|missing| is_uncounted(missing)).map(|missing| &*missing.what).collect();
+    if what.is_empty() {
+        return String::new();
+    }
+    format!("note: its cgroup does not count {} figures; `show --json` names them\n", what.len())
+}
+
+fn is_uncounted(missing: &Missing) -> bool {
+    missing.why.ends_with(NOT_COUNTED)
 }
 
 /// The run as a table, of one whose files are not here; `records` says where they are.
@@ -256,10 +288,13 @@ fn usage_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
         let busy = if long { format!(", {busy:.2} CPUs busy on average") } else { String::new() };
         row("CPU", format!("{} of CPU time{busy}{over}", display_seconds(cpu)));
     }
-    if let Some(peak) = usage.mem_peak_bytes {
+    // A run that ended before the first look has zeros: nothing was measured.
+    if let Some(peak) = usage.mem_peak_bytes.filter(|peak| *peak > 0) {
         row("memory", format!("{} at most{}", Bytes(peak), if nodes > 1 { " on one node" } else { "" }));
     }
-    if let (Some(read), Some(written)) = (usage.io_read_bytes, usage.io_write_bytes) {
+    if let (Some(read), Some(written)) = (usage.io_read_bytes, usage.io_write_bytes)
+        && read + written > 0
+    {
         row("I/O", format!("{} read, {} written", Bytes(read), Bytes(written)));
     }
 }
@@ -283,7 +318,9 @@ fn remarks(tracked: &Tracked) -> String {
                 gap.why
             ));
         }
-        lines.extend(missing_lines(name, &node.missing));
+        if ran_seconds(&tracked.status).is_none_or(|seconds| seconds >= TOO_SHORT_SECONDS) {
+            lines.extend(missing_lines(name, &node.missing));
+        }
     }
     lines.extend(
         tracked.reading.notes.iter().map(|note| format!("{} cannot be read: {}", note.what, note.why)),
@@ -310,7 +347,7 @@ fn remarks(tracked: &Tracked) -> String {
 /// One line for each reason. That a run has no cgroup of its own is no news to people: most local ones have none.
 fn missing_lines(node: &str, missing: &[Missing]) -> Vec<String> {
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
-    for missing in missing.iter().filter(|missing| missing.what != "cgroup") {
+    for missing in missing.iter().filter(|missing| missing.what != "cgroup" && !is_uncounted(missing)) {
         match by_reason.iter_mut().find(|(why, _)| *why == missing.why) {
             Some((_, what)) => what.push(&missing.what),
             None => by_reason.push((&missing.why, vec![&missing.what])),

@@ -337,9 +337,8 @@ impl<'a> Fields<'a> {
                 None => {
                     let known = self.asked.iter().copied().chain(self.later.iter().map(|(later, _)| *later));
                     let problem = Problem::at(key.span(), format!("unknown key `{shown}`"));
-                    if shown == "bench" {
-                        self.problems
-                            .push(problem.hinted("this is a matrix: `dlrun bench run FILE` runs it"));
+                    if let Some((_, hint)) = ELSEWHERE.iter().find(|(table, _)| *table == shown) {
+                        self.problems.push(problem.hinted(*hint));
                         continue;
                     }
                     match synonym(name, &self.asked).or_else(|| nearest(name, known)) {
@@ -352,6 +351,21 @@ impl<'a> Fields<'a> {
         }
     }
 }
+
+/// Tables that others have, and what to write.
+const ELSEWHERE: [(&str, &str); 5] = [
+    (
+        "slurm",
+        "options of Slurm are keys of `[resources]`, such as `queue`; others go into `scheduler.directives`",
+    ),
+    (
+        "pbs",
+        "options of PBS are keys of `[resources]`, such as `queue`; others go into `scheduler.directives`",
+    ),
+    ("container", "write `[image]`"),
+    ("environment", "write `env` under `[run]`"),
+    ("bench", "this is a matrix: `dlrun bench run FILE` runs it"),
+];
 
 /// What other programs call our keys: Slurm's options, PBS's resources.
 const SYNONYMS: [(&str, &str); 20] = [

@@ -7,6 +7,8 @@ use toml::de::DeTable;
 use super::fields::{Fields, LaterKeys};
 use super::id::name_problem;
 use super::image::read_image;
+use super::output::OutputPattern;
+use super::overrides::Overrides;
 use super::resources::read_resources;
 use super::sections::{read_build, read_framework, read_python, read_storage, read_timing, read_workload};
 use super::spec::{
@@ -27,20 +29,45 @@ const LATER_LAUNCHERS: LaterKeys =
 /// Every fault at once, in the order of the file: syntax, unknown keys with the nearest valid one, wrong types,
 /// impossible values, keys of a later version.
 pub fn parse(text: &str) -> Result<JobSpec, Vec<Problem>> {
+    parse_with(text, &Overrides::default())
+}
+
+/// Reads a job file with what the command line says in its place. [`Overrides::at`] tells which of the faults are the
+/// command line's.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with(text: &str, overrides: &Overrides) -> Result<JobSpec, Vec<Problem>> {
     let (document, syntax) = DeTable::parse_recoverable(text);
-    let mut problems: Vec<Problem> = syntax.iter().map(syntax_problem).collect();
-    let spec = read_document(document.get_ref(), &mut problems);
-    // A file that is no TOML has one kind of fault; what a recovered tree lacks would only confuse.
-    if !syntax.is_empty() {
-        problems.truncate(syntax.len());
+    // Behind the first fault of the syntax all is guesswork.
+    let first = syntax.iter().min_by_key(|error| error.span().map_or(0, |span| span.start));
+    if let Some(first) = first {
+        return Err(vec![syntax_problem(first)]);
     }
+    let (mut document, mut problems) = (document.into_inner(), Vec::new());
+    let lines = overrides.behind(text.len());
+    Overrides::put_into(&mut document, &lines, &mut problems);
+    let spec = read_document(&document, &mut problems);
     match spec {
-        Some(spec) if problems.is_empty() => Ok(spec),
+        Some(mut spec) if problems.is_empty() => {
+            match &mut spec.run.command.value {
+                Command::Argv(argv) => argv.extend(overrides.arguments.iter().cloned()),
+                Command::Script(_) => spec.run.arguments.clone_from(&overrides.arguments),
+            }
+            spec.overrides = overrides.clone();
+            Ok(spec)
+        }
         _ => {
             problems.sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |span| span.start));
             Err(problems)
         }
     }
+}
+
+/// Says whether a text is TOML, be it a job file or not.
+#[must_use]
+pub fn is_toml(text: &str) -> bool {
+    DeTable::parse(text).is_ok()
 }
 
 fn syntax_problem(error: &toml::de::Error) -> Problem {
@@ -97,6 +124,7 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<
         requirements,
         workload,
         timing,
+        overrides: Overrides::default(),
     })
 }
 
@@ -118,6 +146,7 @@ fn read_run(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Run> {
     let mut fields = Fields::new("run.", table, &[], problems);
     let command = read_command(&mut fields);
     let workdir = path(&mut fields, "workdir");
+    let output = fields.parsed("output", OutputPattern::parse);
     let env = read_env(&mut fields);
     let env_file = path(&mut fields, "env_file");
     let modules = read_modules(&mut fields);
@@ -131,7 +160,19 @@ fn read_run(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Run> {
     let idle_nodes = fields.boolean("idle_nodes").unwrap_or(false);
     let inherit = read_inherit(&mut fields);
     fields.finish();
-    Some(Run { command: command?, workdir, env, env_file, modules, launcher, idle_nodes, inherit })
+    let arguments = Vec::new();
+    Some(Run {
+        command: command?,
+        arguments,
+        workdir,
+        output,
+        env,
+        env_file,
+        modules,
+        launcher,
+        idle_nodes,
+        inherit,
+    })
 }
 
 fn read_command(fields: &mut Fields<'_>) -> Option<Located<Command>> {
@@ -349,6 +390,12 @@ mod tests {
         for (fault, expected) in faults.iter().zip(expected) {
             assert!(fault.starts_with(expected), "{fault}\nis not\n{expected}");
         }
+    }
+
+    #[test]
+    fn tables_of_others_are_told_with_what_to_write() {
+        assert!(fault_of("slurm = { partition = \"gpu\" }").contains("`queue`"));
+        assert!(fault_of("container = \"x.sif\"").contains("write `[image]`"));
     }
 
     #[test]

@@ -138,7 +138,7 @@ fn with_default(mut schema: Value, default: impl Into<Value>) -> Value {
 const VARIABLE: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
 /// Names that dlrun or bash keeps for itself; the reader knows all of them.
 const RESERVED: &str = "^(DLRUN_|dlrun_|BASH|(ENV|IFS|PWD|UID|SECONDS)$)";
-const SIZE: &str = "^\\s*[0-9]+(\\.[0-9]*)?\\s*(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)\\s*$";
+const SIZE: &str = "^\\s*[0-9]+(\\.[0-9]*)?\\s*(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB|K|M|G|T)\\s*$";
 const WALLTIME: &str = "^\\s*(([0-9]+-([01]?[0-9]|2[0-3])|[0-9]+):[0-5]?[0-9]:[0-5]?[0-9]|[0-9]+\\s*d(\\s*[0-9]+\\s*h)?(\\s*[0-9]+\\s*(m|min))?(\\s*[0-9]+\\s*s)?|[0-9]+\\s*h(\\s*[0-9]+\\s*(m|min))?(\\s*[0-9]+\\s*s)?|[0-9]+\\s*(m|min)(\\s*[0-9]+\\s*s)?|[0-9]+\\s*s)\\s*$";
 /// Text that stands in a directive line.
 const OPTION: &str = "^[^\\x00-\\x20\\x7f\"#$%';<>?\\\\^`{}~-][^\\x00-\\x20\\x7f\"#$%';<>?\\\\^`{}~]*$";
@@ -186,6 +186,12 @@ fn run() -> Keys {
         (
             "workdir",
             path("Where the command runs and its output lies. Default: the directory of the job file."),
+        ),
+        (
+            "output",
+            path(
+                "Where the output goes, relative to the working directory: `logs/%x-%j.out`. Default: `NAME-JOBID.out`.",
+            ),
         ),
         ("env", env),
         (

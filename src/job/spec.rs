@@ -12,6 +12,8 @@ use super::depend::Dependency;
 use super::gpus::gpus_on_node;
 use super::image::Image;
 use super::mail::Mail;
+use super::output::OutputPattern;
+use super::overrides::Overrides;
 use crate::units::{Bytes, Walltime};
 
 /// A value and where it stands in the job file, so that a later check can point at it.
@@ -124,8 +126,12 @@ impl NodeCount {
 pub struct Run {
     /// What runs.
     pub command: Located<Command>,
+    /// Arguments of a script, from the command line; those of a command are part of it.
+    pub arguments: Vec<String>,
     /// Working directory, relative to the job file's. Default: the job file's directory.
     pub workdir: Option<Located<PathBuf>>,
+    /// Where the output goes, relative to the working directory. Default: `NAME-JOBID.out` there.
+    pub output: Option<Located<OutputPattern>>,
     /// Variables set for the run.
     pub env: Vec<EnvVar>,
     /// File of variables (mode 0600) that is read on the node at start and copied nowhere.
@@ -455,4 +461,6 @@ pub struct JobSpec {
     pub workload: Workload,
     /// The user's own timing pattern.
     pub timing: Option<Located<TimingPattern>>,
+    /// What the command line said in its place.
+    pub overrides: Overrides,
 }

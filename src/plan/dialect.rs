@@ -380,6 +380,7 @@ mod tests {
             model: None,
             named: std::collections::BTreeMap::new(),
             history: crate::plan::History::default(),
+            user: "ann".into(),
             dlrun: "/usr/bin/dlrun".into(),
         }
     }

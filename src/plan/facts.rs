@@ -195,6 +195,8 @@ pub struct SiteFacts {
     pub named: BTreeMap<String, Named>,
     /// Runs that may be alike, where they were asked for.
     pub history: History,
+    /// Login name of who submits.
+    pub user: String,
     /// The running dlrun.
     pub dlrun: PathBuf,
 }

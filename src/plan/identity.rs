@@ -90,7 +90,9 @@ pub fn texts_of(spec: &JobSpec) -> Vec<&str> {
     let mut texts: Vec<&str> = Vec::new();
     let words: Vec<&str> = match &spec.run.command.value {
         Command::Argv(argv) => argv.iter().map(String::as_str).collect(),
-        Command::Script(script) => vec![script],
+        Command::Script(script) => {
+            std::iter::once(script).chain(&spec.run.arguments).map(String::as_str).collect()
+        }
     };
     let may_be = |name: Option<&str>, value: &str| {
         let is_work = name.is_none_or(|name| about(name, Some(value)) == About::Work);
@@ -118,7 +120,11 @@ pub fn identity_of(spec: &JobSpec, facts: &SiteFacts) -> Identity {
         Command::Script(_) => Vec::new(),
     };
     let shown = match &spec.run.command.value {
-        Command::Script(script) => masked(&[script]),
+        Command::Script(script) => {
+            let words: Vec<&str> =
+                std::iter::once(script).chain(&spec.run.arguments).map(String::as_str).collect();
+            masked(&words)
+        }
         Command::Argv(_) => masked(&argv),
     };
     let mut made = Identity { command: shown, ..Identity::default() };
@@ -143,7 +149,10 @@ pub fn identity_of(spec: &JobSpec, facts: &SiteFacts) -> Identity {
         }
     }
     let mut taken = Taken { facts, identity: &mut made };
-    for (place, argument) in arguments(&entry.rest).into_iter().enumerate() {
+    // Those of a script come from the command line alone.
+    let rest: Vec<&str> =
+        entry.rest.into_iter().chain(spec.run.arguments.iter().map(String::as_str)).collect();
+    for (place, argument) in arguments(&rest).into_iter().enumerate() {
         taken.take(argument.name.map(canonical).as_deref(), argument.value, place);
     }
     for EnvVar { name, value } in &spec.run.env {

@@ -46,6 +46,8 @@ pub use resolve::{asked_scheduler, resolve, scheduler_of};
 pub use resources::GPU_VARIABLES;
 pub use shown::describe;
 
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
 
 use crate::flags::Container;
@@ -203,10 +205,17 @@ pub struct Plan {
     pub scheduler: SchedulerKind,
     /// Absolute working directory.
     pub workdir: String,
+    /// Where the output goes, relative to the working directory: `%j` stands for the job's id (of an array the array's), `%a`
+    /// for the index. `None`: `NAME-JOBID.out`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
     /// The job file, absolute.
     pub job_file: String,
     /// The argument vector.
     pub command: Vec<String>,
+    /// What the command line said in place of the job file, as it was written; values of secrets are not kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<String>,
     /// Variables of the run.
     pub env: Vec<EnvVar>,
     /// File of further variables, absolute; read on the node.
@@ -345,6 +354,19 @@ impl Plan {
             forecast: self.forecast.clone(),
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
         }
+    }
+
+    /// Where the output goes, relative to the working directory, with `%j` for the job's id and `%a` for an index.
+    #[must_use]
+    pub fn output_pattern(&self) -> String {
+        let element = if self.resources.array.is_some() { "_%a" } else { "" };
+        self.output.clone().unwrap_or_else(|| format!("{}-%j{element}.out", self.name))
+    }
+
+    /// The output file of a job whose id, as file names have it, is `id`; `%a` is left for the index.
+    #[must_use]
+    pub fn output_of(&self, id: &str) -> PathBuf {
+        Path::new(&self.workdir).join(self.output_pattern().replace("%j", id))
     }
 
     /// The plan as one line of JSON.

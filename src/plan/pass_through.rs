@@ -8,8 +8,8 @@ use crate::job::Located;
 const OWN_OPTIONS: [(&str, &str); 21] = [
     ("--job-name", "use `name`"),
     ("-J", "use `name`"),
-    ("--output", "the output's place is dlrun's: `dlrun logs` shows it"),
-    ("-o", "the output's place is dlrun's: `dlrun logs` shows it"),
+    ("--output", "use `run.output`"),
+    ("-o", "use `run.output`"),
     ("--error", "errors go where the output goes"),
     ("-e", "errors go where the output goes"),
     ("--open-mode", "the output is appended to, so that a requeue loses nothing"),

@@ -3,7 +3,7 @@
 use crate::diagnostic::Problem;
 use crate::job::{Located, SchedulerKind};
 
-const OUTPUT: &str = "the output's place is dlrun's: `dlrun logs` shows it";
+const OUTPUT: &str = "use `run.output`";
 const NO_WAIT: &str = "use `dlrun submit --wait`";
 
 /// Letters that the script or the command line already carries, or that take `qsub`'s answer away.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::facts::SiteFacts;
 use super::identity::identity_of;
+use super::masked::masked;
 use super::surroundings::{Going, Surroundings};
 use super::{
     Decision, ImageCandidate, NoImage, Plan, PlannedResources, Rejected, compiler, pass_through,
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::config::{Origin, Settings};
 use crate::diagnostic::Problem;
-use crate::job::{Command, JobSpec, Launcher, Located, SchedulerKind, name_problem};
+use crate::job::{Command, JobSpec, Launcher, Located, Overrides, SchedulerKind, name_problem, output_of};
 use crate::{launch, timing};
 
 /// The largest plan, in bytes of JSON: it travels to the node in one environment variable, and Linux ends those at
@@ -27,10 +28,11 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let name = resolver.name();
     let scheduler = resolver.scheduler();
     let command = resolver.command();
+    let output = resolver.output(&name);
     let before_environment = resolver.decisions.len();
     let (fewest, most) = spec.resources.node_bounds();
     let most = if scheduler == SchedulerKind::Local { fewest } else { most };
-    let launcher = resolver.launcher(most);
+    let launcher = resolver.launcher(most, scheduler);
     let mut resources = resolver.resources(fewest, scheduler);
     resolver.dialect(scheduler, &name, launcher);
     let queue = resolver.final_queue(&resources, scheduler);
@@ -52,19 +54,17 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         resolver.flags(image);
     }
     let build = resolver.build(image.as_ref(), &attached.modules);
-    resolver.timing();
-    resolver.monitoring();
-    resolver.pass_through(&resources, scheduler);
-    resolver.variables(&resources, scheduler);
-    resolver.fit(&resources, scheduler);
+    resolver.rest(&resources, scheduler);
     let Resolver { decisions, warnings, notes, problems, candidates, no_image, .. } = resolver;
     let plan = Plan {
         format: Plan::FORMAT,
         name,
         scheduler,
         workdir: text(&facts.workdir),
+        output,
         job_file: text(&facts.job_file),
         command,
+        overrides: shown_overrides(&spec.overrides),
         env: attached.env,
         env_file: facts.env_file.as_deref().map(text),
         modules: attached.modules,
@@ -133,6 +133,19 @@ fn check_size(plan: &Plan, mut problems: Vec<Problem>) -> Result<Plan, Vec<Probl
         );
     }
     if problems.is_empty() { Ok(plan.clone()) } else { Err(problems) }
+}
+
+/// What the command line said, as it was written but for values that look like secrets.
+fn shown_overrides(overrides: &Overrides) -> Vec<String> {
+    let set = overrides.set.iter().map(|text| {
+        // A variable is known by its bare name.
+        let (table, key) = text.strip_prefix("run.env.").map_or(("", &**text), |key| ("run.env.", key));
+        format!("--set {table}{}", masked(&[key]).concat())
+    });
+    let name = overrides.name.iter().map(|name| format!("--name {name}"));
+    let words: Vec<&str> = overrides.arguments.iter().map(String::as_str).collect();
+    let arguments = (!words.is_empty()).then(|| format!("-- {}", masked(&words).join(" ")));
+    set.chain(name).chain(arguments).collect()
 }
 
 pub(super) fn values(options: &[Located<String>]) -> Vec<String> {
@@ -259,13 +272,29 @@ impl<'a> Resolver<'a> {
                     Some(Some(words)) => (words.to_vec(), "the script names it in its first line"),
                 };
                 let argv: Vec<String> = words.into_iter().chain([path]).collect();
+                let argv = [argv, self.spec.run.arguments.clone()].concat();
                 self.decide("command", argv.join(" "), why);
                 argv
             }
         }
     }
 
-    fn launcher(&mut self, nodes: u32) -> Launcher {
+    /// What no other choice waits for.
+    fn rest(&mut self, resources: &PlannedResources, scheduler: SchedulerKind) {
+        self.timing();
+        self.monitoring();
+        self.pass_through(resources, scheduler);
+        self.variables(resources, scheduler);
+        self.fit(resources, scheduler);
+    }
+
+    fn output(&mut self, name: &str) -> Option<String> {
+        let asked = self.spec.run.output.as_ref()?;
+        let is_array = self.spec.resources.array.is_some();
+        output_of(asked, name, &self.facts.user, is_array).map_err(|problem| self.problems.push(problem)).ok()
+    }
+
+    fn launcher(&mut self, nodes: u32, scheduler: SchedulerKind) -> Launcher {
         let asked = self.spec.run.launcher.as_ref();
         match launch::choose(asked.map(|asked| asked.value), nodes, self.spec.run.idle_nodes) {
             Ok(choice) => {
@@ -273,11 +302,22 @@ impl<'a> Resolver<'a> {
                 choice.launcher
             }
             Err(why) => {
+                let named = &self.spec.resources;
                 let span = asked.map(|asked| asked.span.clone());
-                let span =
-                    span.or_else(|| self.spec.resources.nodes.as_ref().map(|nodes| nodes.span.clone()));
-                let hint = "write `launcher = \"each\"` under [run] to start the command on every node";
-                self.problems.push(Problem { span, message: why, hint: Some(hint.to_owned()) });
+                let span = span.or_else(|| named.nodes.as_ref().map(|nodes| nodes.span.clone()));
+                let mut hint = "write `launcher = \"each\"` under [run] to start the command on every node";
+                let mut message = why;
+                if named.nodes.is_none()
+                    && let Some((tasks, each)) = named.tasks.zip(named.tasks_per_node)
+                {
+                    message = format!(
+                        "`resources.tasks = {tasks}` with `tasks_per_node = {each}` makes {nodes} nodes, and {message}"
+                    );
+                    if scheduler == SchedulerKind::Local {
+                        hint = "a local job has one node: leave `tasks_per_node` out";
+                    }
+                }
+                self.problems.push(Problem { span, message, hint: Some(hint.to_owned()) });
                 Launcher::None
             }
         }
@@ -372,6 +412,7 @@ pub(super) mod tests {
             model: None,
             named: std::collections::BTreeMap::new(),
             history: crate::plan::History::default(),
+            user: "ann".into(),
             dlrun: "/usr/bin/dlrun".into(),
         }
     }
@@ -507,8 +548,30 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn tasks_are_named_and_overrides_are_kept_without_secrets() {
+        let plan = plan("[resources]\ntasks = 3\n", &with_slurm(&[]));
+        let decision = plan.decisions.iter().find(|decision| decision.what == "tasks");
+        assert_eq!(decision.map(|decision| decision.value.as_str()), Some("3"));
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let given = Overrides {
+            set: words(&["run.env.API_TOKEN=abc", "run.env.LR=1"]),
+            name: None,
+            arguments: words(&["--password=x", "--hf-token", "y", "--lr", "0.5", "--tokens", "7"]),
+        };
+        let shown = shown_overrides(&given);
+        let expected = [
+            "--set run.env.API_TOKEN=***",
+            "--set run.env.LR=1",
+            "-- --password=*** --hf-token *** --lr 0.5 --tokens 7",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
     fn contradictions_are_found_before_anything_is_queued() {
         assert!(problem("[resources]\nnodes = 2\n", &with_slurm(&[])).contains("need a launcher"));
+        let spread = problem("[resources]\ntasks = 2\ntasks_per_node = 1\n", &facts());
+        assert!(spread.contains("`resources.tasks = 2` with `tasks_per_node = 1` makes 2 nodes"), "{spread}");
         assert!(
             problem("launcher = \"each\"\n[resources]\nnodes = 2\n", &facts())
                 .contains("a local job has one node")

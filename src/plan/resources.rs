@@ -13,6 +13,12 @@ impl Resolver<'_> {
         let asked = &self.spec.resources;
         let local = scheduler == SchedulerKind::Local;
         self.nodes(local);
+        if let Some(tasks) = asked.tasks {
+            self.decide("tasks", tasks.to_string(), JOB_FILE);
+        }
+        if let Some(tasks) = asked.tasks_per_node {
+            self.decide("tasks_per_node", tasks.to_string(), JOB_FILE);
+        }
         let gpus = self.gpus(local);
         let cpus = self.cpus(&gpus, local);
         let memory = self.auto_or_left_out("memory", asked.memory.as_ref(), local);

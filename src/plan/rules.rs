@@ -329,6 +329,7 @@ mod tests {
             passed_over: Vec::new(),
             named: std::collections::BTreeMap::new(),
             history: crate::plan::History::default(),
+            user: "ann".into(),
             dlrun: "/usr/bin/dlrun".into(),
         }
     }

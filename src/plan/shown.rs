@@ -14,6 +14,9 @@ pub fn describe(plan: &Plan, columns: usize) -> String {
     let width = plan.decisions.iter().map(|decision| decision.what.len()).max().unwrap_or(0);
     let columns = columns.max(width + NARROWEST);
     let mut shown = format!("plan for {}\n", plan.job_file);
+    for text in &plan.overrides {
+        let _ = writeln!(shown, "  with {text}");
+    }
     // Behind the names; reasons stand four blanks further in, and go on six further in.
     let reason = format!("  {:width$}    ", "");
     let sentence = |shown: &mut String, text: &str| wrapped(shown, &reason, 2, text, columns);

@@ -282,13 +282,10 @@ pub trait Scheduler {
     fn site(&self) -> Result<SiteModel, SchedulerError>;
 }
 
-/// The name of a job's output file, as its script makes it; of an array, `%a` stands for the index. PBS's ids go without
-/// the server.
+/// A job's output file, as its script makes it; of an array, `%a` stands for the index. PBS's ids go without the server.
 #[must_use]
-pub fn output_name(scheduler: SchedulerKind, name: &str, is_array: bool, job_id: &JobId) -> String {
-    let id = if scheduler.is_pbs() { pbs::ids::number(&job_id.0) } else { &job_id.0 };
-    let element = if is_array { "_%a" } else { "" };
-    format!("{name}-{id}{element}.out")
+pub fn output_file(plan: &Plan, job_id: &JobId) -> PathBuf {
+    plan.output_of(if plan.scheduler.is_pbs() { pbs::ids::number(&job_id.0) } else { &job_id.0 })
 }
 
 /// What a scheduler knows of runs.

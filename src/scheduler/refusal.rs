@@ -359,13 +359,29 @@ fn nodes(fault: Fault, asked: &PlannedResources, site: Option<&SiteModel>) -> St
     };
     let kinds: Vec<&NodeType> =
         site.map(|site| site.nodes.iter().filter(of_queue).collect()).unwrap_or_default();
+    let kinds = alike(&kinds);
     let place = queue.map(|queue| format!("queue `{}`", queue.name)).unwrap_or_else(|| "the site".to_owned());
     if kinds.is_empty() {
         return format!("the job asks for {wanted}; ask the site what its nodes have");
     }
     let none = kinds.iter().all(|kind| kind.gpus.is_empty()) && fault == Fault::Gpus;
     let note = if none { ", no GPUs" } else { "" };
-    format!("the job asks for {wanted}; {place} has {}{note}", list(kinds.into_iter().map(shown_nodes)))
+    format!("the job asks for {wanted}; {place} has {}{note}", list(kinds.iter().map(shown_nodes)))
+}
+
+/// Kinds that differ by nothing that is shown, as one.
+fn alike(kinds: &[&NodeType]) -> Vec<NodeType> {
+    let mut merged: Vec<NodeType> = Vec::new();
+    for kind in kinds {
+        let same = |known: &&mut NodeType| {
+            (known.cpus, known.memory, &known.gpus) == (kind.cpus, kind.memory, &kind.gpus)
+        };
+        match merged.iter_mut().find(same) {
+            Some(known) => (known.count, known.up) = (known.count + kind.count, known.up + kind.up),
+            None => merged.push((*kind).clone()),
+        }
+    }
+    merged
 }
 
 fn shown_nodes(kind: &NodeType) -> String {
@@ -553,6 +569,15 @@ mod tests {
         );
         tells("Memory specification can not be satisfied", &["900GiB", "64GiB", "1 of them down"]);
         tells("Requested node configuration is not available", &["2 nodes", "32 CPUs", "4 nodes of 16 CPUs"]);
+        let node = |features: &str| NodeType {
+            count: 2,
+            up: 2,
+            cpus: Some(4),
+            features: vec![features.to_owned()],
+            ..NodeType::default()
+        };
+        let merged = alike(&[&node("a"), &node("b")]);
+        assert_eq!(merged.iter().map(shown_nodes).collect::<Vec<_>>(), ["4 nodes of 4 CPUs"]);
         tells("Invalid generic resource (gres) specification", &["a100:4", "v100:4"]);
         tells("Invalid feature specification", &["rack9", "ib, rack1"]);
         tells("Invalid license specification", &["matlab (4)"]);

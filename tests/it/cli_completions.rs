@@ -20,7 +20,18 @@ fn bash_completes_verbs_and_hides_inner_ones() {
     let env = TestEnv::new();
     let script = env.write("dlrun.bash", env.dlrun(["completions", "bash"]).run().code(0).text());
     let ask = r#". "$0"; COMP_WORDS=(dlrun s); COMP_CWORD=1; _dlrun dlrun s dlrun; echo "${COMPREPLY[*]}""#;
-    let _ = env.command("bash", ["-c", ask]).arg(script).run().code(0).says("submit show\n");
+    let _ = env.command("bash", ["-c", ask]).arg(&script).run().code(0).says("submit show\n");
+    // Runs too, and nothing where there are none.
+    let dlrun = crate::support::DLRUN;
+    let runs = format!(
+        r#". "$0"; COMP_WORDS=({dlrun} logs tr); COMP_CWORD=2; _dlrun_with_words dlrun tr logs; echo "${{COMPREPLY[*]}}""#
+    );
+    let _ = env.command("bash", ["-c", &runs]).arg(&script).run().code(0).never_says("train");
+    let _ = env.submit(&env.job_called("train", "true", ""));
+    let _ = env.command("bash", ["-c", &runs]).arg(&script).run().code(0).says("train\n");
+    for kind in ["runs", "queues", "images"] {
+        let _ = env.dlrun(["words", kind]).run().code(0);
+    }
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let _ =
             env.dlrun(["completions", shell]).run().code(0).never_says("exec-watch").never_says("local-run");

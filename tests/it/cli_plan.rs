@@ -79,7 +79,7 @@ fn more_nodes_than_a_launcher_are_refused_in_place() {
 fn options_that_are_dlruns_own_are_refused_with_what_to_use() {
     let env = TestEnv::new();
     for (option, instead) in [
-        ("--output=x", "`dlrun logs` shows it"),
+        ("--output=x", "use `run.output`"),
         ("-J x", "use `name`"),
         ("--nodes=3", "use `resources.nodes`"),
         ("--export", "one word"),

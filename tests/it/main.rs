@@ -48,6 +48,7 @@ mod explain;
 mod export_real;
 mod flags;
 mod forgotten;
+mod given;
 mod gpu;
 mod gpu_runs;
 mod help;

@@ -20,9 +20,9 @@ pub(crate) use self::image::{
 };
 pub(crate) use self::make::{ImageBuild, ImagePull};
 pub(crate) use self::model::{ModelArgs, ModelEvaluate, ModelFit, ModelPredict, ModelShow, ModelVerb};
-pub(crate) use self::records::Import;
+pub(crate) use self::records::{Import, Prune};
 pub(crate) use self::report::{Report, ReportFormat};
-use crate::job::{ArraySpec, SchedulerKind};
+use crate::job::{ArraySpec, Overrides, SchedulerKind};
 
 /// Plans, submits, watches and records neural-network training runs on Slurm, Torque, OpenPBS and single machines.
 #[derive(Debug, Parser)]
@@ -75,6 +75,9 @@ pub(crate) enum Verb {
     Wait(Wait),
     /// Cancel runs
     Cancel(Cancel),
+    /// Delete the records of runs that are over
+    #[command(long_about = records::PRUNE)]
+    Prune(Prune),
     /// Tell what works here and what does not; exit code 78 where something fails
     #[command(long_about = DOCTOR)]
     Doctor,
@@ -104,6 +107,8 @@ pub(crate) enum Verb {
     Man(Man),
     /// Start and watch a command inside a job (the batch script does this)
     Exec(Exec),
+    #[command(hide = true)]
+    Words(Words),
     #[command(hide = true)]
     Enter(Enter),
     #[command(name = "exec-watch", hide = true)]
@@ -142,6 +147,7 @@ impl Verb {
             Self::Logs(_) => "logs",
             Self::Wait(_) => "wait",
             Self::Cancel(_) => "cancel",
+            Self::Prune(_) => "prune",
             Self::Doctor => "doctor",
             Self::Timings(_) => "timings",
             Self::Explain(_) => "explain",
@@ -153,15 +159,16 @@ impl Verb {
             Self::Bench(args) => args.verb.name(),
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
+            Self::Words(_) => "words",
             Self::Exec(_) | Self::Enter(_) | Self::ExecWatch => "exec",
             Self::LocalRun { .. } => "local-run",
         }
     }
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct JobFile {
-    /// The job file; MODAK's JSON too
+    /// The job file, or its name without `.toml`; MODAK's JSON too
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Who takes the job; auto: the one whose commands are found, else this machine
@@ -170,11 +177,35 @@ pub(crate) struct JobFile {
     /// Skip the checks of files and programs, which may be on the nodes only, and of the site
     #[arg(long)]
     pub(crate) no_check: bool,
+    #[command(flatten)]
+    pub(crate) overrides: Given,
+}
+
+/// What the command line says in place of the job file.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Given {
+    /// Set a key of the job file for this time, such as resources.walltime=2h; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Name the job
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Further arguments of the program, after `--`
+    #[arg(last = true, value_name = "ARGUMENTS", value_hint = ValueHint::FilePath)]
+    pub(crate) arguments: Vec<String>,
+}
+
+impl Given {
+    /// As the reader of job files takes them.
+    pub(crate) fn given(&self) -> Overrides {
+        let Self { set, name, arguments } = self.clone();
+        Overrides { set, name, arguments }
+    }
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// The job file; MODAK's JSON too
+    /// The job file, or its name without `.toml`; MODAK's JSON too
     #[arg(value_hint = ValueHint::FilePath, required_unless_present = "schema")]
     pub(crate) file: Option<PathBuf>,
     /// Who takes the job; auto: the one whose commands are found, else this machine
@@ -183,8 +214,10 @@ pub(crate) struct Check {
     /// Skip the checks of files and programs, which may be on the nodes only, and of the site
     #[arg(long)]
     pub(crate) no_check: bool,
+    #[command(flatten)]
+    pub(crate) overrides: Given,
     /// Print the JSON Schema of the job file, for editors, and end
-    #[arg(long, conflicts_with_all = ["file", "scheduler", "no_check"])]
+    #[arg(long, conflicts_with_all = ["file", "scheduler", "no_check", "set", "name", "arguments"])]
     pub(crate) schema: bool,
 }
 
@@ -192,7 +225,8 @@ impl Check {
     /// What is checked. Without a file only the schema is asked for.
     pub(crate) fn job_file(&self) -> JobFile {
         let file = self.file.clone().unwrap_or_default();
-        JobFile { file, scheduler: self.scheduler.clone(), no_check: self.no_check }
+        let overrides = self.overrides.clone();
+        JobFile { file, scheduler: self.scheduler.clone(), no_check: self.no_check, overrides }
     }
 }
 
@@ -414,6 +448,19 @@ pub(crate) enum ConfigVerb {
 pub(crate) struct Completions {
     /// The shell
     pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Words {
+    pub(crate) kind: WordKind,
+}
+
+/// What shells complete beside verbs and options.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum WordKind {
+    Runs,
+    Queues,
+    Images,
 }
 
 #[derive(Debug, Args)]

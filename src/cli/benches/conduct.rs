@@ -57,7 +57,12 @@ pub(crate) fn load_cell(
 ) -> Result<Job, Error> {
     let cell = matrix.cell(number).map_err(|problems| source.error(problems))?;
     let read = source::Source::of_cell(&source.file, &source.text, cell);
-    let args = JobFile { file: source.file.clone(), scheduler: None, no_check: source.no_check };
+    let args = JobFile {
+        file: source.file.clone(),
+        scheduler: None,
+        no_check: source.no_check,
+        overrides: Default::default(),
+    };
     Job::of_source(session, &read, &args, Against::Site)
 }
 

@@ -11,7 +11,7 @@ use crate::cli::commands::report::{may_write, write_over};
 use crate::cli::error::{Error, Kind};
 use crate::cli::output::envelope;
 use crate::cli::session::Session;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{fitted, table};
 use crate::clock::now_ms;
 use crate::diagnostic::printable;
 use crate::report::{Bench, Figures, Rows};
@@ -69,7 +69,7 @@ pub(crate) fn tell(
             }
         }
     }
-    session.output.result(operation, &value, &text)?;
+    session.output.sentences(operation, &value, &text)?;
     Ok(Told { figures, unwritten })
 }
 
@@ -125,5 +125,5 @@ fn section(title: &str, (heads, rows): Rows) -> String {
         shown.add_row(row);
     });
     let more = if beyond > 0 { format!("and {beyond} more, which --json has\n") } else { String::new() };
-    format!("{title}{}{more}", rendered(shown))
+    format!("{title}{}{more}", fitted(shown))
 }

@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use crate::cli::args::JobFile;
-use crate::cli::error::Error;
+use crate::cli::error::{Error, Kind};
 use crate::cli::load::{Against, Job};
+use crate::cli::modules::{self, Loaded};
 use crate::cli::refusal::explained;
 use crate::cli::session::Session;
 use crate::job::SchedulerKind;
@@ -27,6 +28,13 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
     if plan.scheduler.is_pbs() && !args.no_check {
         session.scheduler(plan.scheduler)?;
     }
+    let modules =
+        if args.no_check || plan.modules.is_empty() { None } else { Some(modules::load(&plan.modules)) };
+    if let Some(Loaded::No { module, said }) = &modules {
+        let message = format!("`run.modules`: `{module}` does not load here: {said}");
+        let hint = "if it exists on the compute nodes only, check with `--no-check`";
+        return Err(Error::new(Kind::Missing, message).hinted(hint));
+    }
     let environment_ready = job.python.as_ref().map(|python| python.ready);
     let value = json!({
         "job_file": plan.job_file,
@@ -34,6 +42,8 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         "site": job.site_json(),
         "scheduler_says": verdict,
         "python_environment_ready": environment_ready,
+        // null: there are none, or it is not known.
+        "modules_load": modules.as_ref().and_then(|loaded| (*loaded == Loaded::Yes).then_some(true)),
         "image_to_build": job.to_build.as_ref().map(|order| &order.entry.name),
         "warnings": plan.warnings,
         "notes": plan.notes,
@@ -44,6 +54,11 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         lines.extend(against_the_site(&job));
         let said = verdict.filter(|verdict| !verdict.is_empty());
         lines.extend(said.map(|verdict| format!("slurm says: {verdict}")));
+    }
+    match modules {
+        Some(Loaded::Yes) => lines.push("its modules load here".to_owned()),
+        Some(Loaded::Unknown(why)) => lines.push(format!("its modules were not tried: {why}")),
+        _ => {}
     }
     lines.extend(plan.notes.iter().map(|note| format!("note: {note}")));
     if environment_ready == Some(false) {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::submit::prepare;
+use super::submit::{output_dir, prepare};
 use crate::cli::args::Render;
 use crate::cli::error::Error;
 use crate::cli::load::{Against, Job};
@@ -14,6 +14,10 @@ pub(crate) fn run(session: &Session, args: &Render) -> Result<u8, Error> {
     let job = Job::load(session, &args.job, Against::Nothing)?;
     for warning in &job.plan.warnings {
         session.output.warning(warning);
+    }
+    if let Some(dir) = output_dir(&job.plan) {
+        let text = format!("create {} before you submit this: the output goes there", dir.display());
+        session.output.warning(&text);
     }
     if args.prepare {
         prepare(session, &job)?;

@@ -13,6 +13,7 @@ use crate::cli::session::Session;
 use crate::cli::summary;
 use crate::cli::track::{Tracked, Tracker, found, output_path};
 use crate::insight::Sampled;
+use crate::plan::Plan;
 use crate::rundir::RunDir;
 
 /// Runs the verb.
@@ -54,6 +55,7 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
         let mut value = summary::to_json(&tracked, &tracker.state);
         value["attempts"] = elements::attempts_to_json(&attempts);
         value["insight"] = json!(insight);
+        value["overrides"] = json!(overrides(&run));
         for (place, series) in series.into_iter().flatten().enumerate() {
             value["nodes"][place]["series"] = series;
         }
@@ -63,12 +65,21 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
         let (drawn, sampled) = curves(&run, &mut tracked, args.series, bars);
         let request = insights::request(session, &run, &tracked);
         let insight = insights::insight(&tracked, request.as_ref(), sampled);
-        let curves =
-            elements::bad_ones(&tracked, &run) + &elements::attempts_to_text(&attempts, &tracked) + &drawn;
+        let given = overrides(&run).iter().map(|given| format!("given: {given}\n")).collect::<String>();
+        let curves = given
+            + &elements::bad_ones(&tracked, &run)
+            + &elements::attempts_to_text(&attempts, &tracked)
+            + &drawn;
         let text = summary::with_curves(&tracked, &tracker.state, &insight, &curves, bars);
         session.output.result("show", &json!(null), &text)?;
     }
     Ok(0)
+}
+
+/// What the command line said in place of the job file, by the plan that is kept with the run.
+fn overrides(run: &RunDir) -> Vec<String> {
+    let plan: Option<Plan> = run.read_plan().ok().and_then(|text| serde_json::from_str(&text).ok());
+    plan.map(|plan| plan.overrides).unwrap_or_default()
 }
 
 /// One element of an array in the place of the whole.

@@ -1,7 +1,8 @@
 //! `dlrun submit`: plan, environment, script, hand-over; with `--wait` the whole way to the end.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
@@ -111,6 +112,7 @@ fn hand_over(
 ) -> Result<(RunRecord, RunDir), Error> {
     let plan = &job.plan;
     let scheduler = session.scheduler(plan.scheduler)?;
+    make_output_dir(plan)?;
     let mut record = plan.new_run(run_id, now_ms(), user_name(), session.host.clone());
     if let Some(identity) = &mut record.identity {
         identity.git = revision(code_dir(identity, &record.workdir));
@@ -158,6 +160,21 @@ fn hand_over(
 fn code_dir<'a>(identity: &'a Identity, workdir: &'a str) -> &'a Path {
     let script = identity.script.as_deref().map(Path::new).filter(|script| script.is_absolute());
     script.and_then(Path::parent).unwrap_or(Path::new(workdir))
+}
+
+/// Makes the directory of `run.output`: a job whose output has none fails at its start, and Slurm says nothing.
+fn make_output_dir(plan: &Plan) -> Result<(), Error> {
+    let Some(dir) = output_dir(plan) else { return Ok(()) };
+    fs::create_dir_all(&dir).map_err(|error| {
+        let message = format!("cannot create `{}`, where the output goes: {error}", dir.display());
+        Error::new(Kind::CannotWrite, message).hinted("name another place in `run.output`")
+    })
+}
+
+/// The directory of `run.output`, where the job file has one and it does not exist.
+pub(crate) fn output_dir(plan: &Plan) -> Option<PathBuf> {
+    plan.output.as_ref()?;
+    plan.output_of("").parent().filter(|dir| !dir.is_dir()).map(Path::to_owned)
 }
 
 /// The record of a run with what its scheduler made of it.

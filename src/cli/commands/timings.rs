@@ -11,7 +11,7 @@ use crate::cli::output::Output;
 use crate::cli::progress::Display;
 use crate::cli::source::{self, Source};
 use crate::cli::table::{rendered, table};
-use crate::job::{self, TimingPattern};
+use crate::job::TimingPattern;
 use crate::record::{Epoch, EpochNumbering, Progress, Scope};
 use crate::timing::{Evidence, Follower, Stated};
 use crate::units::{Bytes, display_seconds};
@@ -55,7 +55,7 @@ pub(crate) fn run(output: Output, args: &Timings) -> Result<u8, Error> {
 fn pattern(args: &Timings) -> Result<Option<TimingPattern>, Error> {
     if let Some(file) = &args.job {
         let source = Source::read(file)?;
-        let spec = job::parse(source.job_file()).map_err(|faults| source.error(Kind::JobFile, faults))?;
+        let spec = source.spec()?;
         return Ok(spec.timing.map(|timing| timing.value));
     }
     let asked = args.epoch.is_some() || args.step.is_some();

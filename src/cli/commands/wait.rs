@@ -46,7 +46,7 @@ impl Watched {
             // With one output for each node the first node's is followed.
             let output = match plan.launcher {
                 Launcher::Each if record.scheduler != SchedulerKind::Local => {
-                    output.strip_suffix(".out").map_or_else(|| output.clone(), |stem| format!("{stem}.0.out"))
+                    format!("{}.0.out", output.strip_suffix(".out").unwrap_or(output))
                 }
                 _ => output.clone(),
             };

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::error::Error;
 use super::session::Session;
 use super::site::ask;
-use super::table::{rendered, table};
+use super::table::{fitted, table};
 use crate::clock::now_ms;
 use crate::diagnostic::printable;
 use crate::job::SchedulerKind;
@@ -131,7 +131,7 @@ pub(crate) fn to_text(examination: &Examination) -> String {
         }
     }
     let tables = examination.site.as_ref().map(queues::tables).filter(|tables| !tables.is_empty());
-    rendered(table) + &tables.map(|tables| format!("\n{tables}")).unwrap_or_default()
+    fitted(table) + &tables.map(|tables| format!("\n{tables}")).unwrap_or_default()
 }
 
 fn one_line(text: &str) -> String {

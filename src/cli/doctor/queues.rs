@@ -2,7 +2,7 @@
 
 use super::Finding;
 use crate::cli::error::Error;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{fitted, table};
 use crate::job::SchedulerKind;
 use crate::site::{Queue, SiteModel, described};
 
@@ -85,7 +85,7 @@ pub(super) fn tables(model: &SiteModel) -> String {
         for queue in &model.queues {
             queues.add_row(row(queue));
         }
-        shown.push_str(&rendered(queues));
+        shown.push_str(&fitted(queues));
     }
     if !model.nodes.is_empty() {
         let mut nodes = table();
@@ -96,7 +96,7 @@ pub(super) fn tables(model: &SiteModel) -> String {
             nodes.add_row([node.count.to_string(), node.up.to_string(), described(node), features, queues]);
         }
         shown.push('\n');
-        shown.push_str(&rendered(nodes));
+        shown.push_str(&fitted(nodes));
     }
     shown
 }

@@ -46,7 +46,7 @@ pub(crate) fn submit(
     let text = job_file(session, order, resources, &dir, &file)?;
     let path = keep_description(&dir, &format!("{}.job.toml", order.entry.name), &text, false)?;
     let scheduler = scheduler.map(|kind| kind.as_str().to_owned());
-    let args = JobFile { file: path, scheduler, no_check: false };
+    let args = JobFile { file: path, scheduler, no_check: false, overrides: Default::default() };
     let job = Job::load(session, &args, Against::Site)?;
     let handed = submit::hand_over_noted(session, &job)?;
     // By this a later submission sees that it is being built. Without it the second build waits for the first.

@@ -209,9 +209,13 @@ fn compared_text(compared: &Compared, bars: Bars) -> Option<String> {
         _ => quantity(value),
     };
     let of = asked(compared.asked?);
-    Some(match compared.used.zip(compared.ratio) {
+    // No program does without memory: it ended before the first look.
+    let used = compared.used.filter(|used| compared.what != "memory_bytes" || *used > 0.0);
+    Some(match used.zip(compared.ratio) {
         Some((used, ratio)) => {
-            format!("{}  {} of {of} ({:.0}%)", bar(ratio, bars), quantity(used), ratio * 100.0)
+            let is_above = compared.what == "memory_bytes" && ratio > 1.0;
+            let mark = if is_above { ", above what was asked for" } else { "" };
+            format!("{}  {} of {of} ({:.0}%{mark})", bar(ratio, bars), quantity(used), ratio * 100.0)
         }
         None => format!("unknown, of {of}"),
     })

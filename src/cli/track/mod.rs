@@ -13,9 +13,10 @@ use super::session::Session;
 use crate::clock::now_ms;
 use crate::diagnostic::chain;
 use crate::job::{JobState, RunId};
+use crate::plan::Plan;
 use crate::record::{Element, RunRecord, Status};
 use crate::rundir::{Reading, RunDir, RunDirError, StateDir};
-use crate::scheduler::output_name;
+use crate::scheduler::output_file;
 use crate::store::{Store, StoreError};
 use look::{Heard, Look};
 
@@ -49,7 +50,7 @@ struct Seen {
 }
 
 /// A run of which nothing was heard for so long is not asked about any more unless it is named, in milliseconds.
-const FORGET_AFTER_MS: u64 = 14 * 86_400_000;
+pub(crate) const FORGET_AFTER_MS: u64 = 14 * 86_400_000;
 
 /// State directory and index together.
 pub(crate) struct Tracker<'a> {
@@ -211,8 +212,9 @@ fn record_of(run: &RunDir) -> Result<RunRecord, RunDirError> {
     let marks = outcome.start.iter().chain(&outcome.end).find_map(|mark| mark.job_id.clone());
     let nodes = || outcome.nodes.iter().find_map(|node| node.job_id.clone());
     if let Some(job_id) = marks.filter(|job_id| !job_id.0.is_empty()).or_else(nodes) {
-        let file = output_name(record.scheduler, &record.name, record.array.is_some(), &job_id);
-        record.output.get_or_insert_with(|| format!("{}/{file}", record.workdir));
+        let plan = run.read_plan().ok().and_then(|text| serde_json::from_str::<Plan>(&text).ok());
+        let output = plan.map(|plan| output_file(&plan, &job_id).to_string_lossy().into_owned());
+        record.output = record.output.or(output);
         record.job_id = Some(job_id);
         // Found again next time where it cannot be written down.
         let _ = run.write_run(&record);

@@ -232,16 +232,15 @@ fn view(
 }
 
 /// Forecasts of whole runs are not judged by holding back: `live` judges them.
-const NO_EPOCHS: &str =
-    "no run tells epochs, and forecasts of whole runs are held against what came (`--live`) only";
+const NO_EPOCHS: &str = "no run shows epochs; forecasts of whole runs are judged by `--live` only";
 
 fn too_few(hold_out: HoldOut, held: u64) -> String {
     let what = match hold_out {
-        HoldOut::Run => "runs have a repeat",
-        HoldOut::Configuration => "runs are of a workload with several configurations",
-        HoldOut::Workload => "runs are of one of several workloads",
+        HoldOut::Run => "repeated runs",
+        HoldOut::Configuration => "runs of a workload with several configurations",
+        HoldOut::Workload => "runs of one of several workloads",
     };
-    format!("{held} {what}, and {FEWEST} are the fewest that say something")
+    format!("needs {FEWEST} {what}, has {held}")
 }
 
 impl Sheet {

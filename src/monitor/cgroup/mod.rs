@@ -27,6 +27,9 @@ use super::process::Io;
 use devices::Devices;
 use files::Pressure;
 
+/// How the reason ends why a figure is missing that the kernel does not keep for a cgroup.
+pub const NOT_COUNTED: &str = "does not count it";
+
 /// CPU times since the cgroup was made, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct CpuTotals {
@@ -135,7 +138,7 @@ impl CgroupReader {
         let problem = |file: Option<&KeptFile>| file.and_then(KeptFile::problem).map(str::to_owned);
         let of_v2 = self.v2.as_ref().and_then(|v2| problem(Some(v2.file(group))));
         let of_v1 = problem(self.v1.file(group));
-        of_v2.or(of_v1).unwrap_or_else(|| format!("cgroup {} does not count it", self.path))
+        of_v2.or(of_v1).unwrap_or_else(|| format!("cgroup {} {NOT_COUNTED}", self.path))
     }
 }
 

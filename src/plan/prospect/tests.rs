@@ -138,6 +138,7 @@ fn facts(model: Option<ModelFacts>) -> SiteFacts {
         model,
         named: BTreeMap::new(),
         history: crate::plan::History::default(),
+        user: "ann".into(),
         dlrun: "/usr/bin/dlrun".into(),
     }
 }

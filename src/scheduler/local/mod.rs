@@ -63,12 +63,15 @@ fn file_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Sche
     move |source| SchedulerError::File { what, path, source }
 }
 
-/// Creates the output file of the next job id, which nobody has used in that directory: `NAME-L7.out`.
+/// Creates the output file of the next job id, which nobody has used in that directory: `NAME-L7.out`. One whose name has no id
+/// is appended to.
 fn create_output(plan: &crate::plan::Plan, first: u64) -> Result<(u64, PathBuf), SchedulerError> {
     let mut number = first;
     loop {
-        let path = Path::new(&plan.workdir).join(format!("{}-L{number}.out", plan.name));
-        match OpenOptions::new().create_new(true).append(true).mode(0o666).open(&path) {
+        let path = plan.output_of(&format!("L{number}"));
+        // Who wants one file for all runs of a job gets it.
+        let is_own = plan.output_pattern().contains("%j");
+        match OpenOptions::new().create(true).create_new(is_own).append(true).mode(0o666).open(&path) {
             Ok(_) => return Ok((number, path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(source) => return Err(file_error("create the output file", &path)(source)),

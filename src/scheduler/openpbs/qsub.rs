@@ -2,13 +2,12 @@
 //!
 //! Answer: `4711.server`, of an array `4711[].server`.
 
-use std::path::Path;
-
 use super::{NAME, OpenPbs, directives, unanswered, unreachable};
 use crate::command::Tool;
 use crate::job::Inherit;
 use crate::plan::Plan;
-use crate::scheduler::pbs::{options, output_name, qsub};
+use crate::scheduler::output_file;
+use crate::scheduler::pbs::{options, qsub};
 use crate::scheduler::{SchedulerError, Submission, Submitted};
 
 /// The arguments after `qsub`. `has` says whether a variable is set: `qsub` refuses to hand over one that is not.
@@ -45,7 +44,7 @@ pub(super) fn submit(openpbs: &OpenPbs, submission: &Submission<'_>) -> Result<S
     let has = |name: &str| std::env::var_os(name).is_some();
     let ran = tool(openpbs, submission.plan).args(arguments(submission, has)).run();
     let job_id = qsub::read_answer(NAME, ran, unreachable, unanswered)?;
-    let output = Path::new(&submission.plan.workdir).join(output_name(submission.plan, &job_id));
+    let output = output_file(submission.plan, &job_id);
     Ok(Submitted { job_id, output, parts: Vec::new() })
 }
 

@@ -53,8 +53,9 @@ fn words(argv: &[String]) -> String {
 fn each(plan: &Plan) -> Vec<String> {
     match plan.launcher {
         Launcher::Each if plan.scheduler == SchedulerKind::Slurm => {
-            let file = if plan.resources.array.is_some() { "%A_%a" } else { "%j" };
-            launch::srun_each(slurm::shape(plan), &format!("{}-{file}.%n.out", plan.name))
+            let output = slurm::output(plan);
+            let stem = output.strip_suffix(".out").unwrap_or(&output);
+            launch::srun_each(slurm::shape(plan), &format!("{stem}.%n.out"))
         }
         Launcher::Each if plan.scheduler.is_pbs() => vec!["dlrun_on_each".to_owned()],
         _ => Vec::new(),

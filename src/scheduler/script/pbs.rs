@@ -13,17 +13,27 @@ use crate::scheduler::pbs::index_variable;
 /// The job's output goes to its file from here on, where people follow it. The scheduler brings its own copy only at the
 /// end; what it says there itself (`job killed: walltime 6 exceeded limit 4`) stays apart.
 pub(super) fn output(plan: &Plan) -> String {
-    let stem = quoted(&format!("{}/{}-", plan.workdir.trim_end_matches('/'), plan.name));
-    let index = index_variable(plan.scheduler);
+    let pattern = plan.output_pattern();
+    let (stem, ending) = pattern.strip_suffix(".out").map_or((&*pattern, ""), |stem| (stem, ".out"));
+    let dir = quoted(&format!("{}/", plan.workdir.trim_end_matches('/')));
+    let dir = if stem.starts_with('/') { String::new() } else { dir };
+    let index = format!("${{{}:-}}", index_variable(plan.scheduler));
+    // What is quoted and what is filled in take turns.
+    let filled = |text: &str| {
+        let pieces =
+            text.split("%a").map(|piece| if piece.is_empty() { String::new() } else { quoted(piece) });
+        pieces.collect::<Vec<_>>().join(&index)
+    };
+    let stem = dir + &stem.split("%j").map(filled).collect::<Vec<_>>().join("${PBS_JOBID%%[!0-9]*}");
     format!(
         r#"
 # A job that PBS started writes to its own file, else it could be read only after its end.
-dlrun_output={stem}${{PBS_JOBID%%[!0-9]*}}${{{index}:+_${index}}}
+dlrun_output={stem}
 if [ -n "${{PBS_JOBID:-}}" ]; then
-    if (: >> "$dlrun_output.out") 2> /dev/null; then
-        exec >> "$dlrun_output.out" 2>&1
+    if (: >> "$dlrun_output{ending}") 2> /dev/null; then
+        exec >> "$dlrun_output{ending}" 2>&1
     else
-        echo "dlrun: warning: $dlrun_output.out cannot be written; the output comes at the job's end" >&2
+        echo "dlrun: warning: $dlrun_output{ending} cannot be written; the output comes at the job's end" >&2
     fi
 fi
 "#

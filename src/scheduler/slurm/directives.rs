@@ -22,8 +22,7 @@ pub fn shape(plan: &Plan) -> Shape<'_> {
 #[must_use]
 pub fn directives(plan: &Plan) -> Vec<String> {
     let mut options = requested(plan);
-    let job = if plan.resources.array.is_some() { "%A_%a" } else { "%j" };
-    options.push(format!("--output={}-{job}.out", plan.name));
+    options.push(format!("--output={}", output(plan)));
     options.push("--open-mode=append".to_owned());
     // Of several `--export` the last counts, so there is one.
     let inherit = export::for_script(plan);
@@ -31,6 +30,12 @@ pub fn directives(plan: &Plan) -> Vec<String> {
     options.extend(plan.directives.iter().filter(own).cloned());
     options.extend(inherit.map(|list| format!("--export={list}")));
     options
+}
+
+/// The output file in Slurm's patterns. An element's `%j` is an id of its own, `%A` the array's.
+pub(crate) fn output(plan: &Plan) -> String {
+    let job = if plan.resources.array.is_some() { "%A" } else { "%j" };
+    plan.output_pattern().replace("%j", job)
 }
 
 /// The options that say what the job needs, and nothing that was not asked for: `--nodes` or `--ntasks-per-node`, be they 1, set

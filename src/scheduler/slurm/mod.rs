@@ -30,6 +30,7 @@ use crate::job::{ArraySpec, JobState, SchedulerKind};
 use crate::plan::Plan;
 use crate::site::SiteModel;
 
+pub(crate) use directives::output;
 pub use directives::{directives, shape};
 pub(super) use gres::gpus;
 pub use reasons::meaning;

@@ -85,7 +85,7 @@ fn submitted(plan: &Plan, taken: &[ArrayPart]) -> Submitted {
     let job_id = taken[0].job_id.clone();
     let is_shifted = taken[0].offset > 0;
     let parts = taken[usize::from(!is_shifted)..].to_vec();
-    Submitted { output: output_file(plan, &job_id), job_id, parts }
+    Submitted { output: plan.output_of(&job_id.0), job_id, parts }
 }
 
 /// One `sbatch`.
@@ -176,12 +176,6 @@ fn sbatch(slurm: &Slurm, plan: &Plan) -> Tool {
 /// What names a cluster and the user to the schedulers' commands, and is no part of a job's shape.
 const KEPT_VARIABLES: [&str; 6] =
     ["SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "PBS_DEFAULT", "PBS_SERVER", "PBS_EXEC"];
-
-/// The job's output, as [`directives::directives`] asked for it.
-fn output_file(plan: &Plan, job_id: &JobId) -> std::path::PathBuf {
-    let element = if plan.resources.array.is_some() { "_%a" } else { "" };
-    std::path::Path::new(&plan.workdir).join(format!("{}-{job_id}{element}.out", plan.name))
-}
 
 /// What a failed `sbatch` means, which `hands_over` or only tests. A controller that was reached but did not answer may have queued the job, and so may one
 /// whose `sbatch` was killed while it waited.

@@ -8,8 +8,9 @@ use std::path::Path;
 use super::{NAME, Torque, directives, unanswered, unreachable};
 use crate::command::Tool;
 use crate::plan::Plan;
+use crate::scheduler::output_file;
 use crate::scheduler::pbs::options::{Flag, variables, words};
-use crate::scheduler::pbs::{output_name, qsub};
+use crate::scheduler::pbs::qsub;
 use crate::scheduler::{SchedulerError, Submission, Submitted};
 
 /// The arguments after `qsub`.
@@ -43,7 +44,7 @@ pub(super) fn submit(torque: &Torque, submission: &Submission<'_>) -> Result<Sub
     let plan = submission.plan;
     let ran = tool(torque, plan).args(arguments(submission)).run();
     let job_id = qsub::read_answer(NAME, ran, unreachable, unanswered)?;
-    let output = Path::new(&plan.workdir).join(output_name(plan, &job_id));
+    let output = output_file(plan, &job_id);
     Ok(Submitted { output, job_id, parts: Vec::new() })
 }
 

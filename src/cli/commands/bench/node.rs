@@ -11,7 +11,7 @@ use crate::cli::error::{Error, Kind};
 use crate::cli::gpus::settled;
 use crate::cli::progress::Display;
 use crate::cli::session::Session;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{fitted, table};
 use crate::clock::now_ms;
 use crate::diagnostic::printable;
 use crate::monitor::{
@@ -274,7 +274,7 @@ impl Found {
             rows.add_row(["GPU", &format!("{count} x {}", gpu.name), &format!("{memory} {clock}")]);
         }
         let of = host.fingerprint().unwrap_or_else(|| host.hostname.clone());
-        let mut text = format!("{of}\n{}", rendered(rows));
+        let mut text = format!("{of}\n{}", fitted(rows));
         for note in &bench.notes {
             text.push_str(&format!("note: {note}\n"));
         }

@@ -157,7 +157,12 @@ fn send(
     let name = format!("{number}.job.toml");
     dir.replace(&name, text.as_bytes()).map_err(RunDirError::from)?;
     let file = dir.path().join(name);
-    let args = JobFile { file, scheduler: Some(kind.as_str().to_owned()), no_check: false };
+    let args = JobFile {
+        file,
+        scheduler: Some(kind.as_str().to_owned()),
+        no_check: false,
+        overrides: Default::default(),
+    };
     let job = Job::load(session, &args, Against::Site)?;
     Ok(submit::hand_over_noted(session, &job)?.0)
 }

@@ -14,7 +14,7 @@ use crate::cli::outcome::code_of_state;
 use crate::cli::progress::Display;
 use crate::cli::session::Session;
 use crate::cli::source::read;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{fitted, table};
 use crate::job::JobState;
 use crate::plan::Plan;
 use crate::units::display_seconds;
@@ -225,6 +225,6 @@ fn planned(session: &Session, part: &Part<'_>, foreseen: Option<&Foreseen>) -> R
         "forecast": foreseen,
         "cells": cells,
     });
-    session.output.result(OPERATION, &value, &format!("{}\n\n{}", part.size(), rendered(shown)))?;
+    session.output.result(OPERATION, &value, &format!("{}\n\n{}", part.size(), fitted(shown)))?;
     Ok(0)
 }

@@ -31,7 +31,7 @@ fn by_hold_out(session: &Session, source: &Source) -> Result<u8, Error> {
         return Err(Error::new(Kind::Missing, message).hinted(source.hint()));
     }
     let value = json!({ "store": source.store.path().to_string_lossy(), "runs": counted.runs, "evaluation": evaluation });
-    session.output.result("model evaluate", &value, &printable(&words::evaluated(&evaluation)))?;
+    session.output.sentences("model evaluate", &value, &printable(&words::evaluated(&evaluation)))?;
     Ok(0)
 }
 
@@ -53,6 +53,6 @@ fn by_forecasts(session: &Session, source: &Source) -> Result<u8, Error> {
     }
     let value =
         json!({ "store": source.store.path().to_string_lossy(), "runs": counted.runs, "live": judged });
-    session.output.result("model evaluate", &value, &printable(&words::lived(&judged)))?;
+    session.output.sentences("model evaluate", &value, &printable(&words::lived(&judged)))?;
     Ok(0)
 }

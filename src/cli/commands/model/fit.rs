@@ -39,7 +39,7 @@ pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
     };
     let in_use = args.output.is_none() && !is_worse;
     let told = Told { model: &model, counted, before: before.as_ref(), compared, in_use, written: &written };
-    session.output.result("model fit", &told.to_json(), &printable(&told.to_text()))?;
+    session.output.sentences("model fit", &told.to_json(), &printable(&told.to_text()))?;
     Ok(0)
 }
 
@@ -164,7 +164,7 @@ impl Told<'_> {
         match (&self.compared, self.before) {
             (Some(compared), _) => text.push_str(&words::compared(compared, self.in_use)),
             (None, Some(before)) => text.push_str(&format!(
-                "fewer than {FEWEST} runs came after those of {}, the model before: nobody can tell which is better\n",
+                "fewer than {FEWEST} runs came after those of {}, the model before: it is not known yet which is better\n",
                 before.head().name
             )),
             (None, None) => {}

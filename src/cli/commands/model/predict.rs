@@ -8,9 +8,9 @@ use crate::cli::foretold;
 use crate::cli::load::{Against, Job};
 use crate::cli::model::meant;
 use crate::cli::session::Session;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{fitted, table};
 use crate::diagnostic::printable;
-use crate::job::Provenance;
+use crate::job::{Provenance, SchedulerKind};
 use crate::plan::Plan;
 use crate::record::Forecast;
 
@@ -24,9 +24,10 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
     let Some(forecast) = &plan.forecast else {
         let why = plan.no_forecast.as_deref().unwrap_or("it knows nothing of the software of this job");
         let message = format!("model {} says nothing of this job: {why}", model.head().name);
-        return Err(Error::new(Kind::Data, message).hinted(
-            "run it once or twice and `dlrun model fit`; or say under `[workload]` and `[framework]` what is trained, and with what",
-        ));
+        let hint = "run it twice, then `dlrun model fit`; or say under `[workload]` and `[framework]` what is trained, and with what";
+        return Err(
+            Error::new(Kind::Data, message).hinted(too_large(plan).unwrap_or_else(|| hint.to_owned()))
+        );
     };
     let value = json!({
         "forecast": forecast,
@@ -39,8 +40,20 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
         "candidates": plan.ways,
     });
     let text = described(plan, forecast) + &format!("  by {origin}: {}\n", model.head().name) + &ways(plan);
-    session.output.result("model predict", &value, &printable(&text))?;
+    session.output.sentences("model predict", &value, &printable(&text))?;
     Ok(0)
+}
+
+/// A job that asks for more CPUs than this machine has would not run as it is forecast.
+fn too_large(plan: &Plan) -> Option<String> {
+    let here = std::thread::available_parallelism().ok()?.get();
+    let asked = u64::from(plan.resources.cpus_per_task?) * u64::from(plan.resources.tasks_per_node);
+    let is_too_large = plan.scheduler == SchedulerKind::Local && asked > here as u64;
+    is_too_large.then(|| {
+        format!(
+            "the job asks for {asked} CPUs, and this machine has {here}: no run here tells how long it takes"
+        )
+    })
 }
 
 fn described(plan: &Plan, forecast: &Forecast) -> String {
@@ -94,5 +107,5 @@ fn ways(plan: &Plan) -> String {
             rests_on,
         ]);
     }
-    format!("\n{}", rendered(rows))
+    format!("\n{}", fitted(rows))
 }

@@ -10,7 +10,7 @@ use crate::cli::error::Error;
 use crate::cli::foretold::count;
 use crate::cli::model::{meant, unusable};
 use crate::cli::session::Session;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{fitted, table};
 use crate::cli::when::local_time;
 use crate::diagnostic::printable;
 use crate::model::{Explanation, Head, LearnedEffect};
@@ -32,7 +32,7 @@ pub(crate) fn run(session: &Session, args: &ModelShow) -> Result<u8, Error> {
     text.push_str(&learned(&explanation, if args.all { usize::MAX } else { FEW }));
     text.push_str(&spreads(&explanation));
     text.push_str(&limits(model.head()));
-    session.output.result("model show", &value, &printable(&text))?;
+    session.output.sentences("model show", &value, &printable(&text))?;
     Ok(0)
 }
 
@@ -101,7 +101,7 @@ fn learned(explanation: &Explanation, most: usize) -> String {
             ]);
         }
     }
-    text.push_str(&rendered(rows));
+    text.push_str(&fitted(rows));
     if left > 0 {
         text.push_str(&format!("and {left} more: `--all`\n"));
     }

@@ -1,7 +1,7 @@
 //! Models, their figures and how good they are, in words.
 
 use crate::cli::foretold::count;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{fitted, table};
 use crate::cli::when::local_time;
 use crate::model::{
     Challenge, Errors, Evaluation, Head, HoldOut, Live, Predictor, RatioInterval, Regret, Score, View,
@@ -64,7 +64,7 @@ pub(super) fn evaluation(head: &Head) -> String {
 fn of_view(view: &View) -> String {
     let what = question(view.hold_out);
     match (&view.too_few, view.of(Predictor::Model)) {
-        (Some(why), _) => format!("{what}: nobody can tell how good it is: {why}"),
+        (Some(why), _) => format!("{what}: not known yet: {why}"),
         (None, None) => format!("{what}: it could not be fitted without them"),
         (None, Some(Score { errors, regret, .. })) => {
             let chosen = regret.as_ref().map_or_else(String::new, |regret| {
@@ -132,7 +132,7 @@ pub(super) fn evaluated(evaluation: &Evaluation) -> String {
     for view in &evaluation.views {
         text.push_str(&format!("\n{}", question(view.hold_out)));
         if let Some(why) = &view.too_few {
-            text.push_str(&format!(": nobody can tell: {why}\n"));
+            text.push_str(&format!(": not known yet: {why}\n"));
             continue;
         }
         text.push_str(&format!(" ({} parts, held back in turn)\n", view.folds));
@@ -160,7 +160,7 @@ pub(super) fn evaluated(evaluation: &Evaluation) -> String {
                 rows.add_row(row);
             }
         }
-        text.push_str(&rendered(rows));
+        text.push_str(&fitted(rows));
     }
     text.push_str(&blind(evaluation));
     text
@@ -224,7 +224,7 @@ pub(super) fn lived(live: &Live) -> String {
     for month in &live.months {
         row(format!("an epoch in {}", month.month), &month.epoch);
     }
-    text.push_str(&rendered(rows));
+    text.push_str(&fitted(rows));
     if let Some(regret) = &live.regret {
         text.push_str(&format!(
             "{} cost {} more than the best measured (worst {}); choosing blindly would cost {}\n",

@@ -1,0 +1,209 @@
+//! `dlrun prune`: deletes the records of runs that are over, and their output where that is asked for.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::getuid;
+use serde_json::{Value, json};
+
+use crate::cli::args::Prune;
+use crate::cli::error::{Error, Kind};
+use crate::cli::outputs::{Wanted, outputs};
+use crate::cli::session::Session;
+use crate::cli::table::{rendered, table};
+use crate::cli::track::{FORGET_AFTER_MS, Tracked, Tracker};
+use crate::cli::when::{ago, parse_time};
+use crate::clock::now_ms;
+use crate::job::{JobState, RunId};
+use crate::store::{Filter, RunRow, StoreError};
+use crate::units::Bytes;
+
+/// What ended just now may still be written by its watcher, in milliseconds.
+const SETTLED_AFTER_MS: u64 = 60_000;
+
+/// A run that is to go.
+struct Chosen {
+    row: RunRow,
+    /// Of its directory.
+    bytes: u64,
+    outputs: Vec<PathBuf>,
+}
+
+/// Runs the verb. Without `--yes` it only shows what would go.
+pub(crate) fn run(session: &Session, args: &Prune) -> Result<u8, Error> {
+    if args.runs.is_empty() && args.older_than.is_none() && args.keep.is_none() {
+        let error = Error::new(Kind::Usage, "say which runs: RUN, --older-than AGE or --keep N");
+        return Err(
+            error.hinted("such as `dlrun prune --older-than 30d`; nothing is deleted without `--yes`")
+        );
+    }
+    let before = args.older_than.as_ref().map(|age| parse_time(age, now_ms()));
+    let before = before.transpose().map_err(|why| Error::new(Kind::Usage, why))?;
+    let mut tracker = Tracker::open(session)?;
+    tracker.refresh_unfinished(false)?;
+    let mut named = BTreeSet::new();
+    for run in &args.runs {
+        named.insert(tracker.find(run)?);
+    }
+    let rows = tracker.store.list(usize::MAX >> 1, &Filter::default())?;
+    let (chosen, left) = choose(&tracker, rows, args, &named, before)?;
+    let mut failed = Vec::new();
+    if args.yes {
+        for chosen in &chosen {
+            if let Err(why) = delete(&mut tracker, chosen) {
+                session.output.warning(&format!("run {} was not deleted: {why}", chosen.row.record.run_id));
+                failed.push(&chosen.row.record.run_id);
+            }
+        }
+    }
+    for (run_id, why) in left.iter().filter(|(run_id, _)| named.contains(run_id)) {
+        session.output.warning(&format!("run {run_id} stays: {why}"));
+    }
+    let gone = |chosen: &Chosen| args.yes && !failed.contains(&&chosen.row.record.run_id);
+    let value = json!({
+        "runs": chosen.iter().map(|one| to_json(one, gone(one))).collect::<Vec<_>>(),
+        "left": left.iter().map(|(run, why)| json!({ "run_id": run, "why": why })).collect::<Vec<_>>(),
+    });
+    session.output.result("prune", &value, &to_text(&chosen, &left, args.yes))?;
+    Ok(if failed.is_empty() { 0 } else { Kind::CannotWrite.code() })
+}
+
+/// The runs that go, and those that would if they were over.
+fn choose(
+    tracker: &Tracker<'_>,
+    rows: Vec<RunRow>,
+    args: &Prune,
+    named: &BTreeSet<RunId>,
+    before: Option<u64>,
+) -> Result<(Vec<Chosen>, Vec<(RunId, String)>), Error> {
+    let (mut going, mut left, mut kept, mut newer) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    // The newest comes first.
+    for row in rows {
+        let run_id = row.record.run_id.clone();
+        let is_over = is_over(&row);
+        let ended = row.status.ended_at_ms.unwrap_or(row.record.submitted_at_ms);
+        newer += usize::from(is_over);
+        let is_meant = if named.is_empty() {
+            args.keep.is_none_or(|keep| newer > keep || !is_over)
+                && before.is_none_or(|before| ended < before)
+        } else {
+            named.contains(&run_id)
+        };
+        let why = if tracker.store.is_imported(&run_id)? {
+            Some("it was imported".to_owned())
+        } else if !is_over {
+            Some(format!("it is {}", row.status.state))
+        } else {
+            (now_ms().saturating_sub(ended) < SETTLED_AFTER_MS)
+                .then(|| "it ended less than a minute ago".to_owned())
+        };
+        match why {
+            Some(why) if is_meant => left.push((run_id, why)),
+            None if is_meant => {
+                going.push(row);
+                continue;
+            }
+            _ => {}
+        }
+        kept.extend(row.record.output);
+    }
+    let chosen = going.into_iter().map(|row| {
+        let run = tracker.state.path().join("runs").join(row.record.run_id.as_str());
+        // A file that another run writes too is not this run's alone.
+        let is_own = args.outputs && row.record.output.as_ref().is_some_and(|output| !kept.contains(output));
+        let outputs = if is_own { outputs_of(tracker, &row) } else { Vec::new() };
+        Chosen { bytes: size(&run), outputs, row }
+    });
+    Ok((chosen.collect(), left))
+}
+
+/// Says whether a run is over. One whose end nobody knows counts as over when it is not asked about any more.
+fn is_over(row: &RunRow) -> bool {
+    let is_lost = row.status.state == JobState::Unknown && row.record.job_id.is_some();
+    let age = now_ms().saturating_sub(row.record.submitted_at_ms);
+    row.status.state.is_final() || (is_lost && age > FORGET_AFTER_MS)
+}
+
+/// The output files of a run: regular ones of this user.
+fn outputs_of(tracker: &Tracker<'_>, row: &RunRow) -> Vec<PathBuf> {
+    let found = tracker.state.run(&row.record.run_id).ok().and_then(|run| {
+        let reading = run.newest_outcome(0).ok()?;
+        let elements = tracker.store.elements(&row.record.run_id).unwrap_or_default();
+        let tracked = Tracked { record: row.record.clone(), status: row.status.clone(), reading, elements };
+        outputs(&run, &tracked, Wanted::default()).ok()
+    });
+    let mut paths: Vec<PathBuf> = found.into_iter().flatten().map(|file| file.path).collect();
+    let is_mine = |path: &PathBuf| {
+        fs::symlink_metadata(path).is_ok_and(|file| file.is_file() && file.uid() == getuid().as_raw())
+    };
+    paths.retain(is_mine);
+    paths
+}
+
+/// Bytes of the files below a directory; what cannot be read counts nothing.
+fn size(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let of_entry = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    };
+    entries.map(of_entry).sum()
+}
+
+/// The output first: without its record nobody would find it.
+fn delete(tracker: &mut Tracker<'_>, chosen: &Chosen) -> Result<(), String> {
+    for path in &chosen.outputs {
+        fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let run_id = &chosen.row.record.run_id;
+    let dir = tracker.state.path().join("runs").join(run_id.as_str());
+    if dir.exists() {
+        tracker.state.remove_run(run_id).map_err(|error| error.to_string())?;
+    }
+    tracker.store.write(|writer| writer.forget_run(run_id)).map_err(|error: StoreError| error.to_string())
+}
+
+fn to_json(chosen: &Chosen, is_deleted: bool) -> Value {
+    json!({
+        "run_id": chosen.row.record.run_id,
+        "name": chosen.row.record.name,
+        "state": chosen.row.status.state,
+        "ended_at_ms": chosen.row.status.ended_at_ms,
+        "bytes": chosen.bytes,
+        "outputs": chosen.outputs,
+        "deleted": is_deleted,
+    })
+}
+
+fn to_text(chosen: &[Chosen], left: &[(RunId, String)], is_done: bool) -> String {
+    if chosen.is_empty() {
+        let stay = left.first().map(|(_, why)| format!(" ({} stay: {why})", left.len()));
+        return format!("no runs to delete{}\n", stay.unwrap_or_default());
+    }
+    let mut rows = table();
+    for Chosen { row, bytes, outputs } in chosen {
+        let ended = row.status.ended_at_ms.unwrap_or(row.record.submitted_at_ms);
+        let files =
+            if outputs.is_empty() { String::new() } else { format!("and {} output files", outputs.len()) };
+        let record = &row.record;
+        let state = row.status.state.to_string();
+        rows.add_row([
+            record.run_id.to_string(),
+            record.name.clone(),
+            state,
+            ago(ended),
+            Bytes(*bytes).to_string(),
+            files,
+        ]);
+    }
+    let bytes = Bytes(chosen.iter().map(|one| one.bytes).sum());
+    let plural = if chosen.len() == 1 { "" } else { "s" };
+    let sum = match is_done {
+        true => format!("deleted {} run{plural}, {bytes}\n", chosen.len()),
+        false => format!("would delete {} run{plural}, {bytes}; `--yes` deletes\n", chosen.len()),
+    };
+    rendered(rows) + &sum
+}
