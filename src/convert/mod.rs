@@ -120,6 +120,8 @@ pub struct ScriptPlace {
     pub name: String,
     /// From the root, for a job with a working directory of its own.
     pub path: String,
+    /// The user's home directory, which scripts call `~`.
+    pub home: Option<String>,
 }
 
 /// Converts a description. Without a `place`, as on standard input, a script that must be kept becomes the command.

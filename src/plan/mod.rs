@@ -49,7 +49,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flags::Container;
 use crate::job::{
-    ArraySpec, Begin, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail, RunId,
+    ArraySpec, Begin, Conda, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail, RunId,
     SchedulerKind, StorageClass, TimingPattern, Workload, gpus_on_node,
 };
 use crate::record::{Forecast, Identity, RunImage, RunRecord};
@@ -214,6 +214,9 @@ pub struct Plan {
     pub modules: Vec<String>,
     /// Directory of the Python environment, absolute.
     pub python_env: Option<String>,
+    /// The conda environment that is activated in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conda: Option<Conda>,
     /// `none`, `each` or `mpi`.
     pub launcher: Launcher,
     /// Variables of the submitting shell that reach the job; `None`: as the scheduler has it.

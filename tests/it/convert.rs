@@ -25,7 +25,11 @@ fn fixture(name: &str) -> String {
 }
 
 fn place() -> ScriptPlace {
-    ScriptPlace { name: "job.sh".to_owned(), path: "/home/u/job.sh".to_owned() }
+    ScriptPlace {
+        name: "job.sh".to_owned(),
+        path: "/home/u/job.sh".to_owned(),
+        home: Some("/home/u".to_owned()),
+    }
 }
 
 fn converted(text: &str) -> Converted {

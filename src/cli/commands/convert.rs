@@ -78,7 +78,8 @@ fn script_place(args: &Convert) -> Result<ScriptPlace, Error> {
     };
     let name = file.file_name().filter(|_| beside).map(Path::new).unwrap_or(&file);
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    Ok(ScriptPlace { name: text(name), path: text(&file) })
+    let home = std::env::var("HOME").ok().filter(|home| home.starts_with('/'));
+    Ok(ScriptPlace { name: text(name), path: text(&file), home })
 }
 
 /// A job file that is there is somebody's work: it is not written over.
