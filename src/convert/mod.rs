@@ -29,6 +29,9 @@ use write::{Entry, Line, Value};
 /// A description larger than this is refused, as a job file is.
 pub const MAX_BYTES: usize = 1 << 20;
 
+/// What an image is made to run (`apptainer(1)`, "run").
+const RUNSCRIPT: &str = "/.singularity.d/runscript";
+
 /// Whose description it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {

@@ -476,3 +476,14 @@ pub struct JobSpec {
     /// The user's own timing pattern.
     pub timing: Option<Located<TimingPattern>>,
 }
+
+impl JobSpec {
+    /// The conda environment that is activated.
+    #[must_use]
+    pub fn conda(&self) -> Option<&Conda> {
+        match &self.own_python.as_ref()?.value {
+            OwnPython::Conda(conda) => Some(conda),
+            OwnPython::Venv(_) => None,
+        }
+    }
+}

@@ -43,7 +43,7 @@ pub use identity::{hex, identity_of, texts_of};
 pub use image::{ImageCandidate, NoImage};
 pub use resolve::{asked_scheduler, resolve, scheduler_of};
 pub use resources::GPU_VARIABLES;
-pub use shown::describe;
+pub use shown::{HIDDEN, describe, is_secret};
 
 use serde::{Deserialize, Serialize};
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::config::{Origin, Settings};
 use crate::diagnostic::Problem;
-use crate::job::{Command, JobSpec, Launcher, Located, OwnPython, SchedulerKind, name_problem};
+use crate::job::{Command, JobSpec, Launcher, Located, SchedulerKind, name_problem};
 use crate::{launch, timing};
 
 /// The largest plan, in bytes of JSON: it travels to the node in one environment variable, and Linux ends those at
@@ -69,10 +69,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         env_file: facts.env_file.as_deref().map(text),
         modules: attached.modules,
         python_env,
-        conda: spec.own_python.as_ref().and_then(|own| match &own.value {
-            OwnPython::Conda(conda) => Some(conda.clone()),
-            OwnPython::Venv(_) => None,
-        }),
+        conda: spec.conda().cloned(),
         launcher,
         inherit: spec.run.inherit.clone(),
         image,

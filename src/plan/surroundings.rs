@@ -7,7 +7,7 @@ use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
 use super::{PlannedResources, compiler};
 use crate::flags::Container;
-use crate::job::{Framework, Launcher, OwnPython, Provenance, SchedulerKind};
+use crate::job::{Framework, Launcher, Provenance, SchedulerKind};
 use crate::record::{Asked, Identity};
 
 /// Who takes the job, and how its command gets onto the nodes.
@@ -51,7 +51,6 @@ impl Resolver<'_> {
 
     /// Image, Python environment or host, and what is built there, in words.
     fn described_environment(&self, image: Option<&Container>, python_env: Option<&str>) -> String {
-        let own = self.spec.own_python.as_ref().map(|own| &own.value);
         let mut words = match (image, python_env) {
             (Some(image), _) => match &image.digest {
                 Some(digest) => format!("image {digest}"),
@@ -59,8 +58,10 @@ impl Resolver<'_> {
             },
             (None, Some(dir)) if self.spec.own_python.is_some() => format!("python {dir}"),
             (None, Some(dir)) => format!("python {}", dir.rsplit('/').next().unwrap_or(dir)),
-            (None, None) if let Some(OwnPython::Conda(conda)) = own => format!("conda {}", conda.name),
-            (None, None) => "host".to_owned(),
+            (None, None) => match self.spec.conda() {
+                Some(conda) => format!("conda {}", conda.name),
+                None => "host".to_owned(),
+            },
         };
         if let Some(build) = &self.spec.build {
             let build = (&build.source.value, &build.command, build.parallelism, &build.checksum);

@@ -1,5 +1,6 @@
 //! `singularity exec` and `apptainer run` as `[image]`.
 
+use crate::convert::RUNSCRIPT;
 use crate::convert::write::Value;
 use crate::job::Bind;
 
@@ -15,9 +16,6 @@ pub(super) struct Contained {
     pub(super) env: Vec<(String, String)>,
     pub(super) command: Vec<String>,
 }
-
-/// Runs what the image is made to run (`apptainer(1)`, "run").
-const RUNSCRIPT: &str = "/.singularity.d/runscript";
 
 /// Options with a value that are handed through, by their short names.
 const WITH_VALUE: [(&str, &str); 16] = [
