@@ -355,7 +355,10 @@ impl Place {
             let words: Vec<String> = program.split_whitespace().map(|word| format!("{word:?}")).collect();
             return Some(format!("{program:?} is one word; write command = [{}]", words.join(", ")));
         }
-        let from_environment = may_contain || self.requirements.is_some() || !spec.run.modules.is_empty();
+        let from_environment = may_contain
+            || self.requirements.is_some()
+            || spec.own_python.is_some()
+            || !spec.run.modules.is_empty();
         (!from_environment && find(program, &[]).is_none()).then(|| {
             format!("the program {program:?} is not in PATH{}", did_you_mean(nearest_program(program)))
         })

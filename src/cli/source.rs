@@ -97,11 +97,12 @@ impl Source {
             (None, None, Some(cell)) => cell.in_matrix(problem),
             (None, None, None) => problem,
         };
-        let error = Error::in_file(kind, shown, &self.text, problems.into_iter().map(place).collect());
         if self.converted.is_none() && is_script(&self.text) {
-            return error.hinted("it looks like a batch script; `dlrun convert` makes a job file of one");
+            let error = Error::new(kind, format!("`{}` is a batch script, no job file", self.shown));
+            return error
+                .hinted(format!("`dlrun convert {} -o JOB.toml` makes a job file of it", self.shown));
         }
-        error
+        Error::in_file(kind, shown, &self.text, problems.into_iter().map(place).collect())
     }
 
     /// What became of the description's keys.
@@ -157,9 +158,11 @@ fn not_a_job_file(file: &Path) -> Option<(&'static str, String)> {
     }
 }
 
-/// Says whether a text that is no job file is a script, perhaps with directives of a scheduler.
+/// Says whether a text that is no job file is a script. Directives may stand in a job file too, as comments.
 fn is_script(text: &str) -> bool {
-    text.starts_with("#!") || text.lines().any(|line| line.starts_with("#SBATCH") || line.starts_with("#PBS"))
+    let is_directive = |line: &str| line.starts_with("#SBATCH") || line.starts_with("#PBS");
+    text.starts_with("#!")
+        || (text.lines().any(is_directive) && !text.lines().any(|line| line.trim() == "[run]"))
 }
 
 /// The text of a job file, or of a description that becomes one.

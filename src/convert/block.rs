@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::draft::{Draft, Origin};
 use super::json::{Json, Node};
+use crate::diagnostic::nearest;
 
 /// An object with its path.
 pub(super) struct Block<'a> {
@@ -129,7 +130,15 @@ impl<'a> Block<'a> {
             }
         }
         for (key, node, what) in notes.into_iter().rev() {
-            draft.note(&self.origin(key, node), what);
+            // A key that is almost one of the specification's is misspelt: the job would go without its value.
+            let free = self.asked.iter().copied().filter(|asked| !later.contains(asked));
+            match nearest(key, free).filter(|_| !self.asked.contains(key.as_str())) {
+                Some(meant) => draft.refuse(
+                    &self.origin(key, node),
+                    format!("is no key of MODAK's specification; did you mean `{meant}`?"),
+                ),
+                None => draft.note(&self.origin(key, node), what),
+            }
         }
     }
 }

@@ -120,10 +120,11 @@ impl Draft {
     }
 
     /// Writes the job file. `title` is its first line.
-    pub(super) fn finish(mut self, format: Format, title: &str) -> Result<Converted, Vec<Problem>> {
-        let (job_file, places) = write::job_file(title, &self.entries);
+    pub(super) fn finish(mut self, format: Format, title: &'static str) -> Result<Converted, Vec<Problem>> {
+        let (job_file, lines) = write::job_file(title, &self.entries);
         self.notes.sort_by_key(|note| note.span.as_ref().map_or(0, |span| span.start));
-        let converted = Converted { format, job_file, notes: self.notes, places };
+        let Self { entries, notes } = self;
+        let converted = Converted { format, job_file, notes, title, entries, lines };
         match job::parse(&converted.job_file) {
             Ok(_) => Ok(converted),
             Err(faults) => Err(faults.into_iter().map(|fault| converted.in_description(fault)).collect()),

@@ -24,9 +24,13 @@ use std::ops::Range;
 pub use draft::Note;
 
 use crate::diagnostic::Problem;
+use write::{Entry, Line, Value};
 
 /// A description larger than this is refused, as a job file is.
 pub const MAX_BYTES: usize = 1 << 20;
+
+/// What an image is made to run (`apptainer(1)`, "run").
+const RUNSCRIPT: &str = "/.singularity.d/runscript";
 
 /// Whose description it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,19 +67,42 @@ pub struct Converted {
     pub job_file: String,
     /// What must be known of it, in the order of the description.
     pub notes: Vec<Note>,
-    /// Byte ranges of the job file, and of the description that they come from.
-    places: Vec<(Range<usize>, Range<usize>)>,
+    title: &'static str,
+    entries: Vec<Entry>,
+    lines: Vec<Line>,
 }
 
 impl Converted {
     /// A problem of the job file as one of the description, pointing at what the faulty line comes from.
     #[must_use]
     pub fn in_description(&self, problem: Problem) -> Problem {
-        let line = |span: &Range<usize>| {
-            let holds = |(made, _): &&(Range<usize>, Range<usize>)| made.contains(&span.start);
-            self.places.iter().find(holds).map(|(_, origin)| origin.clone())
-        };
-        Problem { span: problem.span.as_ref().and_then(line), ..problem }
+        let origin = |span: &Range<usize>| self.line_at(span).map(|line| line.origin.clone());
+        Problem { span: problem.span.as_ref().and_then(origin), ..problem }
+    }
+
+    fn line_at(&self, span: &Range<usize>) -> Option<&Line> {
+        self.lines.iter().find(|line| line.made.contains(&span.start))
+    }
+
+    /// Takes out of the job file what a problem points at, with a note: of a list the item, else the key. Says whether
+    /// it did; what runs is never taken out.
+    pub fn leave_out(&mut self, problem: &Problem) -> bool {
+        let Some(span) = &problem.span else { return false };
+        let Some(Line { key, origin, .. }) = self.line_at(span).cloned() else { return false };
+        let Some(at) = self.entries.iter().position(|entry| entry.key == key) else { return false };
+        if key.starts_with("run.") {
+            return false;
+        }
+        let item = self.job_file.get(span.clone()).unwrap_or_default();
+        match &mut self.entries[at].value {
+            Value::Texts(items) if items.len() > 1 => items.retain(|text| write::quoted(text) != item),
+            _ => drop(self.entries.remove(at)),
+        }
+        let message = format!("{}; left out", problem.message);
+        self.notes.push(Note { about: key.to_owned(), message, span: Some(origin), is_refusal: true });
+        let before = self.job_file.len();
+        (self.job_file, self.lines) = write::job_file(self.title, &self.entries);
+        self.job_file.len() < before
     }
 
     /// What the description says and the job file could not say after it: no such job may be submitted as it is.
@@ -96,6 +123,8 @@ pub struct ScriptPlace {
     pub name: String,
     /// From the root, for a job with a working directory of its own.
     pub path: String,
+    /// The user's home directory, which scripts call `~`.
+    pub home: Option<String>,
 }
 
 /// Converts a description. Without a `place`, as on standard input, a script that must be kept becomes the command.

@@ -19,7 +19,7 @@ pub(super) enum Value {
 }
 
 /// A key that is set, such as `resources.nodes`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) key: &'static str,
     pub(super) value: Value,
@@ -29,12 +29,20 @@ pub(super) struct Entry {
     pub(super) origin: Range<usize>,
 }
 
-type Places = Vec<(Range<usize>, Range<usize>)>;
+/// A line of the job file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) key: &'static str,
+    /// A byte range of the job file.
+    pub(super) made: Range<usize>,
+    /// What it comes from: a byte range of the description.
+    pub(super) origin: Range<usize>,
+}
 
-/// The text, and which part of it comes from which part of the description.
-pub(super) fn job_file(title: &str, entries: &[Entry]) -> (String, Places) {
+/// The text and its lines.
+pub(super) fn job_file(title: &str, entries: &[Entry]) -> (String, Vec<Line>) {
     let mut text = if title.is_empty() { String::new() } else { format!("# {}\n", comment(title)) };
-    let mut places = Vec::new();
+    let mut lines = Vec::new();
     let mut table = "";
     let keys = schema::keys();
     for key in &keys {
@@ -49,9 +57,9 @@ pub(super) fn job_file(title: &str, entries: &[Entry]) -> (String, Places) {
         }
         let start = text.len();
         let _ = writeln!(text, "{name} = {}", shown(name, &entry.value));
-        places.push((start..text.len(), entry.origin.clone()));
+        lines.push(Line { key: entry.key, made: start..text.len(), origin: entry.origin.clone() });
     }
-    (text, places)
+    (text, lines)
 }
 
 /// Prose that stays on its line; TOML forbids control characters in comments.
@@ -101,7 +109,7 @@ fn bare(name: &str) -> String {
 }
 
 /// Text in the quotes that need the fewest escapes; text of several lines keeps them.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let has_control = text.chars().any(|c| c.is_control() && c != '\t');
     let plain = !has_control && !text.contains(['"', '\\']);
     let lines_only = text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t');
@@ -152,10 +160,10 @@ mod tests {
         nodes.comment = Some("two\nlines".to_owned());
         let command = entry("run.command", Value::Texts(vec!["python3".into(), "a b".into()]));
         let name = entry("name", Value::Text("x".to_owned()));
-        let (text, places) = job_file("A title", &[nodes, command, name]);
+        let (text, lines) = job_file("A title", &[nodes, command, name]);
         let expected = "# A title\nname = \"x\"\n\n[run]\ncommand = [\"python3\", \"a b\"]\n\n[resources]\n# two lines\nnodes = 2\n";
         assert_eq!(text, expected);
-        assert_eq!(&text[places[2].0.clone()], "nodes = 2\n");
+        assert_eq!(&text[lines[2].made.clone()], "nodes = 2\n");
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<
         framework.map(|table| read_framework(table, &mut nested)).unwrap_or_default();
     let storage = storage.and_then(|table| read_storage(table, &mut nested));
     let build = build.and_then(|table| read_build(table, &mut nested));
-    let requirements = python.and_then(|table| read_python(table, &mut nested));
+    let (requirements, own_python) = python.map(|table| read_python(table, &mut nested)).unwrap_or_default();
     let workload = workload.map(|table| read_workload(table, &mut nested)).unwrap_or_default();
     let timing = timing.and_then(|table| read_timing(table, &mut nested));
     problems.append(&mut nested);
@@ -122,6 +122,7 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<
         storage,
         build,
         requirements,
+        own_python,
         workload,
         timing,
         overrides: Overrides::default(),
@@ -305,8 +306,14 @@ pub(crate) fn read_modules(fields: &mut Fields<'_>) -> Vec<String> {
     let Some(modules) = fields.texts("modules") else { return Vec::new() };
     let mut names = Vec::new();
     for module in modules.value {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-/:@=~".contains(c);
-        if module.value.is_empty() || module.value.starts_with('-') || !module.value.chars().all(allowed) {
+        let words: Vec<&str> = module.value.split(' ').collect();
+        let is_known = match words[..] {
+            [name] => is_module_name(name),
+            ["use" | "unload" | "rm", name] | ["use", "-a" | "--append", name] => is_module_name(name),
+            ["swap" | "switch", from, to] => is_module_name(from) && is_module_name(to),
+            _ => false,
+        };
+        if !is_known {
             let message = format!("`{}modules`: {:?} is not a module name", fields.prefix(), module.value);
             fields.problem(Problem::at(module.span, message));
         } else {
@@ -314,6 +321,11 @@ pub(crate) fn read_modules(fields: &mut Fields<'_>) -> Vec<String> {
         }
     }
     names
+}
+
+fn is_module_name(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-/:@=~".contains(c);
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(allowed)
 }
 
 fn read_scheduler(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> SchedulerSection {

@@ -179,7 +179,9 @@ fn run() -> Keys {
     });
     let launcher =
         "How the command gets onto the nodes: once, on every node, or as the ranks of an MPI program.";
-    let module = json!({ "type": "string", "pattern": "^[A-Za-z0-9._+/:@=~][A-Za-z0-9._+/:@=~-]*$" });
+    let name = "[A-Za-z0-9._+/:@=~][A-Za-z0-9._+/:@=~-]*";
+    let further = format!("use (-a |--append )?{name}|(unload|rm) {name}|(swap|switch) {name} {name}");
+    let module = json!({ "type": "string", "pattern": format!("^({name}|{further})$") });
     vec![
         ("command", command),
         ("script", script),
@@ -198,7 +200,13 @@ fn run() -> Keys {
             "env_file",
             path("File of `NAME=value` lines for secrets, mode 0600; read on the node, copied nowhere."),
         ),
-        ("modules", list("Environment modules, loaded in this order before the variables are set.", &module)),
+        (
+            "modules",
+            list(
+                "Environment modules, loaded in this order before the variables are set; also `purge`, `use DIR`, `unload NAME`.",
+                &module,
+            ),
+        ),
         ("launcher", with_default(words(launcher, &["auto", "none", "each", "mpi"]), "auto")),
         ("idle_nodes", flag("Allows `launcher = \"none\"` on more than one node.", false)),
         ("inherit", inherit),
@@ -364,7 +372,24 @@ fn words_of<T: Copy>(words: &[(&'static str, T)]) -> Vec<&'static str> {
 }
 
 fn python() -> Keys {
-    vec![("requirements", path("A pip requirements file, from which `submit` makes a virtual environment."))]
+    vec![
+        ("requirements", path("A pip requirements file, from which `submit` makes a virtual environment.")),
+        ("venv", path("The directory of a virtual environment that exists; it is activated.")),
+        (
+            "conda",
+            pattern(
+                "Name or directory of a conda environment; it is activated.",
+                "^[^-\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$",
+            ),
+        ),
+        (
+            "conda_profile",
+            pattern(
+                "The shell file that brings `conda`, such as `/opt/conda/etc/profile.d/conda.sh`; else `conda` is in `PATH`.",
+                "^/[^\\x00-\\x1f\\x7f]*$",
+            ),
+        ),
+    ]
 }
 
 fn framework() -> Keys {

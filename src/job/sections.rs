@@ -8,7 +8,8 @@ use toml::de::DeTable;
 use super::fields::Fields;
 use super::file::path;
 use super::spec::{
-    Build, Framework, LeftToModel, Located, Provenance, StorageClass, TimingPattern, Workload,
+    Build, Conda, Framework, LeftToModel, Located, OwnPython, Provenance, StorageClass, TimingPattern,
+    Workload,
 };
 use crate::diagnostic::Problem;
 
@@ -82,11 +83,37 @@ pub(super) fn read_build(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Op
     Some(Build { source: source?, command, parallelism, checksum: checksum.map(|checksum| checksum.value) })
 }
 
-pub(super) fn read_python(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Located<PathBuf>> {
+pub(super) fn read_python(
+    table: &DeTable<'_>,
+    problems: &mut Vec<Problem>,
+) -> (Option<Located<PathBuf>>, Option<Located<OwnPython>>) {
     let mut fields = Fields::new("python.", table, &[], problems);
     let requirements = path(&mut fields, "requirements");
+    let venv = path(&mut fields, "venv");
+    let name = fields.parsed("conda", |text| {
+        let fits = !text.is_empty() && !text.starts_with('-') && !text.chars().any(char::is_control);
+        if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name of an environment")) }
+    });
+    let profile = fields.parsed("conda_profile", |text| {
+        let fits = text.starts_with('/') && !text.chars().any(char::is_control);
+        if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is no absolute path")) }
+    });
+    let ways = [requirements.is_some(), venv.is_some(), name.is_some()];
+    if ways.into_iter().filter(|given| *given).count() > 1 {
+        let message = "`python.requirements`, `python.venv` and `python.conda` exclude each other";
+        fields.problem(Problem::of_file(message));
+    }
+    if let Some(profile) = profile.as_ref().filter(|_| name.is_none()) {
+        let message = "`python.conda_profile` needs `python.conda`, the name of the environment";
+        fields.problem(Problem::at(profile.span.clone(), message));
+    }
     fields.finish();
-    requirements
+    let venv = venv.map(|venv| Located { value: OwnPython::Venv(venv.value), span: venv.span });
+    let conda = name.map(|Located { value: name, span }| {
+        let conda = Conda { name, profile: profile.map(|profile| profile.value) };
+        Located { value: OwnPython::Conda(conda), span }
+    });
+    (requirements, venv.or(conda))
 }
 
 /// Counts beyond this are typing errors, and they still fit every consumer's 64-bit integers.

@@ -121,6 +121,24 @@ impl NodeCount {
     }
 }
 
+/// A Python environment that the user has made; it is activated before the command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OwnPython {
+    /// The directory of a virtual environment, relative to the job file's.
+    Venv(PathBuf),
+    /// An environment of conda.
+    Conda(Conda),
+}
+
+/// An environment of conda.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conda {
+    /// Its name, or its directory.
+    pub name: String,
+    /// The shell file that brings the command `conda`, absolute; `None`: it is in `PATH`.
+    pub profile: Option<String>,
+}
+
 /// `[run]`: what runs, where and with which environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
@@ -457,10 +475,23 @@ pub struct JobSpec {
     pub build: Option<Build>,
     /// The Python requirements file, relative to the job file's directory.
     pub requirements: Option<Located<PathBuf>>,
+    /// A Python environment that the user has made.
+    pub own_python: Option<Located<OwnPython>>,
     /// What is known of the training.
     pub workload: Workload,
     /// The user's own timing pattern.
     pub timing: Option<Located<TimingPattern>>,
     /// What the command line said in its place.
     pub overrides: Overrides,
+}
+
+impl JobSpec {
+    /// The conda environment that is activated.
+    #[must_use]
+    pub fn conda(&self) -> Option<&Conda> {
+        match &self.own_python.as_ref()?.value {
+            OwnPython::Conda(conda) => Some(conda),
+            OwnPython::Venv(_) => None,
+        }
+    }
 }

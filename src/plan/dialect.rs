@@ -360,29 +360,9 @@ mod tests {
     ];
 
     fn facts() -> SiteFacts {
-        SiteFacts {
-            job_file: "/home/u/job.toml".into(),
-            workdir: "/home/u".into(),
-            script: None,
-            env_file: None,
-            schedulers: Vec::new(),
-            passed_over: Vec::new(),
-            site: None,
-            hold_against_site: false,
-            targets: [("7".to_owned(), crate::plan::TargetFacts::Jobs(vec![crate::job::JobId("7".into())]))]
-                .into(),
-            image: None,
-            images: crate::plan::ImageFacts::default(),
-            container_runtime: None,
-            python: None,
-            cpus: Some(2),
-            mpirun: None,
-            model: None,
-            named: std::collections::BTreeMap::new(),
-            history: crate::plan::History::default(),
-            user: "ann".into(),
-            dlrun: "/usr/bin/dlrun".into(),
-        }
+        let seven = crate::plan::TargetFacts::Jobs(vec![crate::job::JobId("7".into())]);
+        let facts = SiteFacts::unknown("/home/u/job.toml".into());
+        SiteFacts { targets: [("7".to_owned(), seven)].into(), cpus: Some(2), user: "ann".into(), ..facts }
     }
 
     fn resolved(kind: &str, lines: &str) -> (String, Result<Plan, Vec<Problem>>) {

@@ -1,13 +1,19 @@
 //! What the command runs in: a container, a Python environment, or the host.
 
 use super::prospect::Prospect;
-use super::resolve::{Resolver, text};
+use std::path::Path;
+
+use super::resolve::{JOB_FILE, Resolver, text};
+use crate::diagnostic::Problem;
 use crate::flags::Container;
-use crate::job::Framework;
+use crate::job::{Framework, Located, OwnPython};
 
 impl Resolver<'_> {
     /// Container, else `[python]`, else the host.
     pub(super) fn environment(&mut self, prospect: &mut Prospect) -> (Option<Container>, Option<String>) {
+        if let Some(own) = &self.spec.own_python {
+            return (None, self.own_python(own, prospect));
+        }
         match self.image(prospect) {
             Ok(image) => (Some(image), None),
             Err(why) => {
@@ -18,6 +24,31 @@ impl Resolver<'_> {
                 let python = self.python_or_host(&why);
                 self.reject_candidates();
                 (None, python)
+            }
+        }
+    }
+
+    /// The environment that the user has made: nothing is chosen in its place. The directory, where it is a virtual one.
+    fn own_python(&mut self, own: &Located<OwnPython>, prospect: &mut Prospect) -> Option<String> {
+        if prospect.chosen().is_some_and(|chosen| chosen.image.is_some()) {
+            prospect.forget_image();
+        }
+        let image = &self.spec.image;
+        if image.path.is_some() || image.uri.is_some() {
+            let message = "the command runs in an image, where no environment of the node is activated";
+            let hint = "take out `[python]` or `[image]`";
+            self.problems.push(Problem::at(own.span.clone(), message).hinted(hint));
+        }
+        match &own.value {
+            OwnPython::Venv(dir) => {
+                let job_dir = self.facts.job_file.parent().unwrap_or(Path::new("/"));
+                let dir = text(&job_dir.join(dir));
+                self.decide("environment", format!("python environment {dir}"), JOB_FILE);
+                Some(dir)
+            }
+            OwnPython::Conda(conda) => {
+                self.decide("environment", format!("conda environment {}", conda.name), JOB_FILE);
+                None
             }
         }
     }

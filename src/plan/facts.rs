@@ -200,3 +200,33 @@ pub struct SiteFacts {
     /// The running dlrun.
     pub dlrun: PathBuf,
 }
+
+impl SiteFacts {
+    /// Nothing is known but the job file's place.
+    #[must_use]
+    pub fn unknown(job_file: PathBuf) -> Self {
+        let workdir = job_file.parent().map(PathBuf::from).unwrap_or_default();
+        Self {
+            job_file,
+            workdir,
+            script: None,
+            env_file: None,
+            schedulers: Vec::new(),
+            passed_over: Vec::new(),
+            site: None,
+            hold_against_site: false,
+            model: None,
+            targets: BTreeMap::new(),
+            image: None,
+            images: ImageFacts::default(),
+            container_runtime: None,
+            python: None,
+            cpus: None,
+            mpirun: None,
+            named: BTreeMap::new(),
+            history: History::default(),
+            user: String::new(),
+            dlrun: PathBuf::from("/usr/bin/dlrun"),
+        }
+    }
+}

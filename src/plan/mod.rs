@@ -44,7 +44,7 @@ pub use identity::{hex, identity_of, texts_of};
 pub use image::{ImageCandidate, NoImage};
 pub use resolve::{asked_scheduler, resolve, scheduler_of};
 pub use resources::GPU_VARIABLES;
-pub use shown::describe;
+pub use shown::{HIDDEN, describe, is_secret};
 
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flags::Container;
 use crate::job::{
-    ArraySpec, Begin, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail, RunId,
+    ArraySpec, Begin, Conda, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail, RunId,
     SchedulerKind, StorageClass, TimingPattern, Workload, gpus_on_node,
 };
 use crate::record::{Forecast, Identity, RunImage, RunRecord};
@@ -224,6 +224,9 @@ pub struct Plan {
     pub modules: Vec<String>,
     /// Directory of the Python environment, absolute.
     pub python_env: Option<String>,
+    /// The conda environment that is activated in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conda: Option<Conda>,
     /// `none`, `each` or `mpi`.
     pub launcher: Launcher,
     /// Variables of the submitting shell that reach the job; `None`: as the scheduler has it.

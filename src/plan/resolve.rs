@@ -69,6 +69,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
         env_file: facts.env_file.as_deref().map(text),
         modules: attached.modules,
         python_env,
+        conda: spec.conda().cloned(),
         launcher,
         inherit: spec.run.inherit.clone(),
         image,
@@ -388,33 +389,13 @@ pub(super) mod tests {
 
     use super::*;
     use crate::config::{Defaults, Fragment, Key};
-    use crate::plan::{ImageFacts, PythonFacts, SchedulerFacts, ScriptFacts};
+    use crate::plan::{PythonFacts, SchedulerFacts, ScriptFacts};
     use crate::site::{NodeType, Queue, SiteModel};
     use crate::units::Walltime;
 
     pub(in crate::plan) fn facts() -> SiteFacts {
-        SiteFacts {
-            job_file: "/home/u/my job.toml".into(),
-            workdir: "/home/u".into(),
-            script: None,
-            env_file: None,
-            schedulers: Vec::new(),
-            passed_over: Vec::new(),
-            site: None,
-            hold_against_site: true,
-            targets: std::collections::BTreeMap::new(),
-            image: None,
-            images: ImageFacts::default(),
-            container_runtime: None,
-            python: None,
-            cpus: Some(2),
-            mpirun: None,
-            model: None,
-            named: std::collections::BTreeMap::new(),
-            history: crate::plan::History::default(),
-            user: "ann".into(),
-            dlrun: "/usr/bin/dlrun".into(),
-        }
+        let facts = SiteFacts::unknown("/home/u/my job.toml".into());
+        SiteFacts { hold_against_site: true, cpus: Some(2), user: "ann".into(), ..facts }
     }
 
     fn with_slurm(environment: &[(&str, &str)]) -> SiteFacts {

@@ -279,13 +279,12 @@ fn accelerators(gpus: Option<&str>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::path::Path;
 
     use proptest::prelude::*;
 
     use crate::config::{Defaults, Fragment, Settings};
-    use crate::plan::{ImageFacts, Plan, SchedulerFacts, SiteFacts, resolve};
+    use crate::plan::{Plan, SchedulerFacts, SiteFacts, resolve};
     use crate::site::{Queue, SiteModel};
 
     use super::*;
@@ -310,28 +309,8 @@ mod tests {
             command: "/usr/bin/sbatch".into(),
             environment: Vec::new(),
         };
-        SiteFacts {
-            job_file: "/home/u/job.toml".into(),
-            workdir: "/home/u".into(),
-            script: None,
-            env_file: None,
-            schedulers: vec![slurm],
-            site: Some(site),
-            hold_against_site: false,
-            targets: BTreeMap::new(),
-            image: None,
-            images: ImageFacts::default(),
-            container_runtime: None,
-            python: None,
-            cpus: None,
-            mpirun: None,
-            model: None,
-            passed_over: Vec::new(),
-            named: std::collections::BTreeMap::new(),
-            history: crate::plan::History::default(),
-            user: "ann".into(),
-            dlrun: "/usr/bin/dlrun".into(),
-        }
+        let facts = SiteFacts::unknown("/home/u/job.toml".into());
+        SiteFacts { schedulers: vec![slurm], site: Some(site), user: "ann".into(), ..facts }
     }
 
     fn resolved(configuration: &str, job: &str) -> Result<Plan, Vec<Problem>> {

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use super::Plan;
+use super::arguments::{About, about};
 use super::candidate::table;
+use crate::job::EnvVar;
 
 /// The fewest columns that text is wrapped into.
 const NARROWEST: usize = 40;
@@ -36,7 +38,8 @@ pub fn describe(plan: &Plan, columns: usize) -> String {
     shown.push_str(&table(&plan.ways));
     let _ = writeln!(shown, "  {:width$}  {}", "workdir", plan.workdir);
     for variable in &plan.env {
-        let _ = writeln!(shown, "  {:width$}  {}={:?}", "env", variable.name, variable.value);
+        let value = if is_secret(variable) { HIDDEN.to_owned() } else { format!("{:?}", variable.value) };
+        let _ = writeln!(shown, "  {:width$}  {}={value}", "env", variable.name);
     }
     if let Some(env_file) = &plan.env_file {
         let _ = writeln!(shown, "  {:width$}  {env_file} (read on the node)", "env_file");
@@ -49,6 +52,15 @@ pub fn describe(plan: &Plan, columns: usize) -> String {
         texts.iter().for_each(|text| wrapped(&mut shown, kind, 0, text, columns));
     }
     shown
+}
+
+/// Stands for a value that looks like a password or a key.
+pub const HIDDEN: &str = "(not shown; `run.env_file` keeps secrets out of the script)";
+
+/// Whether a variable's name says that its value is a secret.
+#[must_use]
+pub fn is_secret(variable: &EnvVar) -> bool {
+    about(&format!("${}", variable.name), Some(&variable.value)) == About::Secret
 }
 
 /// Adds a text in lines of up to `columns` characters, broken between words. The first begins with `head`, the others stand under

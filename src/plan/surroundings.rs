@@ -56,8 +56,12 @@ impl Resolver<'_> {
                 Some(digest) => format!("image {digest}"),
                 None => format!("image {}", image.source),
             },
+            (None, Some(dir)) if self.spec.own_python.is_some() => format!("python {dir}"),
             (None, Some(dir)) => format!("python {}", dir.rsplit('/').next().unwrap_or(dir)),
-            (None, None) => "host".to_owned(),
+            (None, None) => match self.spec.conda() {
+                Some(conda) => format!("conda {}", conda.name),
+                None => "host".to_owned(),
+            },
         };
         if let Some(build) = &self.spec.build {
             let build = (&build.source.value, &build.command, build.parallelism, &build.checksum);

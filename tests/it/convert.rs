@@ -25,7 +25,11 @@ fn fixture(name: &str) -> String {
 }
 
 fn place() -> ScriptPlace {
-    ScriptPlace { name: "job.sh".to_owned(), path: "/home/u/job.sh".to_owned() }
+    ScriptPlace {
+        name: "job.sh".to_owned(),
+        path: "/home/u/job.sh".to_owned(),
+        home: Some("/home/u".to_owned()),
+    }
 }
 
 fn converted(text: &str) -> Converted {
@@ -231,7 +235,11 @@ fn ranks_decide_over_nodes_and_tasks() {
 #[test]
 fn threads_are_cpus_and_a_variable() {
     let text = modak("", "\"app_type\": \"mpi\", \"mpi_ranks\": 4, \"threads\": 8");
-    assert_lines(&text, &["cpus_per_task = 8", "env = { OMP_NUM_THREADS = \"8\" }", "tasks_per_node = 4"]);
+    assert_lines(&text, &["cpus_per_task = 8", "env = { OMP_NUM_THREADS = \"8\" }", "tasks = 4"]);
+    let text =
+        modak("\"process_count_per_node\": 4", "\"app_type\": \"mpi\", \"mpi_ranks\": 4, \"threads\": 2");
+    assert_lines(&text, &["env = { OMP_NUM_THREADS = \"2\" }", "tasks_per_node = 4"]);
+    assert!(!lines(&text).iter().any(|line| line.starts_with("cpus_per_task")), "the CPUs asked for are 4");
     let text = modak("\"core_count_per_process\": 2", "\"app_type\": \"mpi\", \"threads\": 4");
     assert_lines(&text, &["cpus_per_task = 4"]);
 }
@@ -286,7 +294,11 @@ fn values_of_modak_become_ours() {
         ("\"request_specific_nodes\": \"n1\"", "nodelist = \"n1\""),
         ("\"node_count\": 4, \"request_specific_nodes\": \"n[1-4]\"", "nodelist = \"n[1-4]\""),
         ("\"node_count\": 4, \"request_specific_nodes\": \"BW20\"", "constraint = \"BW20\""),
-        ("\"request_specific_nodes\": \"ssd\", \"partition\": \"mc\"", "constraint = \"ssd&mc\""),
+        ("\"partition\": \"mc\"", "queue = \"mc\""),
+        (
+            "\"queue\": \"q\", \"request_specific_nodes\": \"ssd\", \"partition\": \"mc\"",
+            "constraint = \"ssd&mc\"",
+        ),
         ("\"copy_environment_variable\": \"A,B=1\"", "inherit = [\"A\"]"),
         ("\"copy_environment\": false", "inherit = \"none\""),
         ("\"request_event_notification\": \"ae\"", "mail = { on = [\"end\", \"fail\"] }"),
@@ -420,7 +432,7 @@ fn verbs_take_modaks_json_itself() {
 fn a_script_is_named_as_one_where_a_job_file_is_wanted() {
     let env = TestEnv::new();
     let file = env.write("run.pbs", "#PBS -N x\ncd $PBS_O_WORKDIR\ntrue\n");
-    let _ = env.dlrun(["check"]).arg(&file).run().code(65).warns("`dlrun convert` makes a job file of one");
+    let _ = env.dlrun(["check"]).arg(&file).run().code(65).warns("is a batch script, no job file");
     let told = env.dlrun(["check"]).arg(env.write("no.toml", "[run]\n")).run().code(65).stderr;
     assert!(!told.contains("convert"), "{told}");
 }

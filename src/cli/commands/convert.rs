@@ -10,8 +10,14 @@ use crate::cli::args::Convert;
 use crate::cli::error::{Error, Kind};
 use crate::cli::output::Output;
 use crate::cli::source::{read, read_text};
+use crate::config::{Defaults, Settings};
 use crate::convert::{Converted, Note, ScriptPlace, convert};
 use crate::diagnostic::Problem;
+use crate::job::{self, JobId};
+use crate::plan::{SiteFacts, TargetFacts, resolve};
+
+/// More than a job file has keys and options that could be refused.
+const MOST_LEFT_OUT: usize = 100;
 
 /// Runs the verb.
 pub(crate) fn run(output: Output, args: &Convert) -> Result<u8, Error> {
@@ -19,8 +25,9 @@ pub(crate) fn run(output: Output, args: &Convert) -> Result<u8, Error> {
     let text = if is_stdin { from_stdin()? } else { read(&args.file)? };
     let place = if is_stdin { None } else { Some(script_place(args)?) };
     let shown = if is_stdin { "standard input".into() } else { args.file.to_string_lossy() };
-    let converted = convert(&text, place.as_ref())
+    let mut converted = convert(&text, place.as_ref())
         .map_err(|problems| Error::in_file(Kind::JobFile, &shown, &text, problems))?;
+    make_acceptable(&mut converted);
     if let Some(path) = &args.output {
         write(path, &converted.job_file)?;
     }
@@ -32,6 +39,29 @@ pub(crate) fn run(output: Output, args: &Convert) -> Result<u8, Error> {
     let printed = if args.output.is_some() { "" } else { converted.job_file.as_str() };
     output.document("convert", &to_json(&converted, &text), printed)?;
     Ok(0)
+}
+
+/// What no site takes is left out, so that `dlrun check` accepts the result. Without a scheduler it is not known what
+/// would be refused.
+fn make_acceptable(converted: &mut Converted) {
+    let defaults = Defaults { state_dir: Some("/var/empty".into()) };
+    let Ok(settings) = Settings::merge(&defaults, &[]) else { return };
+    for _ in 0..MOST_LEFT_OUT {
+        let Ok(spec) = job::parse(&converted.job_file) else { return };
+        if spec.scheduler.kind.is_none() {
+            return;
+        }
+        let mut facts = SiteFacts::unknown("/job.toml".into());
+        for depend in &spec.resources.depends {
+            let target = depend.value.target.clone();
+            let jobs = TargetFacts::Jobs(vec![JobId(target.clone())]);
+            let _ = facts.targets.insert(target, jobs);
+        }
+        let Err(problems) = resolve(&spec, &settings, &facts) else { return };
+        if !problems.iter().any(|problem| converted.leave_out(problem)) {
+            return;
+        }
+    }
 }
 
 fn from_stdin() -> Result<String, Error> {
@@ -48,7 +78,8 @@ fn script_place(args: &Convert) -> Result<ScriptPlace, Error> {
     };
     let name = file.file_name().filter(|_| beside).map(Path::new).unwrap_or(&file);
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    Ok(ScriptPlace { name: text(name), path: text(&file) })
+    let home = std::env::var("HOME").ok().filter(|home| home.starts_with('/'));
+    Ok(ScriptPlace { name: text(name), path: text(&file), home })
 }
 
 /// A job file that is there is somebody's work: it is not written over.

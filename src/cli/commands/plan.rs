@@ -9,7 +9,7 @@ use crate::cli::error::Error;
 use crate::cli::load::{Against, Job};
 use crate::cli::session::Session;
 use crate::job::{RunId, SchedulerKind};
-use crate::plan::describe;
+use crate::plan::{HIDDEN, Plan, describe, is_secret};
 use crate::scheduler::Submission;
 use crate::scheduler::script::quoted;
 
@@ -37,7 +37,7 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
     let text =
         format!("{}{site}  submit by: {}\n", describe(&job.plan, session.output.columns()), shown.join(" "));
     let value = json!({
-        "plan": job.plan,
+        "plan": without_secrets(&job.plan),
         "warnings": job.plan.warnings,
         "notes": job.plan.notes,
         "images": job.plan.candidates,
@@ -48,6 +48,15 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
     });
     session.output.result("plan", &value, &text)?;
     Ok(0)
+}
+
+/// The plan with what looks like a secret hidden.
+fn without_secrets(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    for variable in plan.env.iter_mut().filter(|variable| is_secret(variable)) {
+        HIDDEN.clone_into(&mut variable.value);
+    }
+    plan
 }
 
 fn shell_word(word: &str) -> String {

@@ -2,6 +2,7 @@
 
 use super::command::{self, Around};
 use super::sizes::{self, Program, Sizes};
+use crate::convert::RUNSCRIPT;
 use crate::convert::block::Block;
 use crate::convert::draft::{Draft, Origin};
 use crate::convert::write::Value;
@@ -93,17 +94,18 @@ fn read_command(application: &mut Block<'_>, is_mpi: bool, draft: &mut Draft) {
         after: step(application, "post-execution", draft),
     };
     let Some((executable, origin)) = executable else {
+        if draft.holds("image.uri") || draft.holds("image.path") {
+            let origin = origin_of(application);
+            let arguments = arguments.map(|(arguments, _)| arguments).unwrap_or_default();
+            command::set(&format!("{RUNSCRIPT} {arguments}"), around, is_mpi, &origin, draft);
+            draft.comment("run.command", "What the image starts by itself, as `apptainer run` does.");
+            return;
+        }
         if let Some((_, origin)) = arguments {
             draft.refuse(&origin, "belongs to no `executable`");
         }
         for (_, origin) in around.before.iter().chain(&around.after) {
             draft.refuse(origin, "belongs to no `executable`");
-        }
-        if draft.holds("image.uri") || draft.holds("image.path") {
-            draft.note(
-                &origin_of(application),
-                "MODAK would start what the image starts by itself; name it in `run.command`",
-            );
         }
         return;
     };

@@ -17,11 +17,10 @@ const DATA_SETS: [&str; 3] = ["imagenet", "cifar", "mnist"];
 
 pub(super) fn read(mut optimisation: Block<'_>, draft: &mut Draft) {
     if let Some((true, origin)) = optimisation.flag("enable_opt_build", draft) {
-        let has_image = draft.holds("image.uri") || draft.holds("image.path");
-        let here = if has_image {
+        let here = if has_image(draft) {
             "here it is the one named"
         } else {
-            "here there is none until `[image]` names one"
+            "here `[image]` names it, or the catalogue has one for `[framework]`"
         };
         draft.note(&origin, format!("MODAK would choose the image; {here}"));
     }
@@ -33,15 +32,18 @@ pub(super) fn read(mut optimisation: Block<'_>, draft: &mut Draft) {
     if let Some((word, origin)) = optimisation.text("app_type", draft)
         && !["ai_training", "hpc"].contains(&word.to_ascii_lowercase().as_str())
     {
-        draft.note(&origin, format!("`{word}` has no meaning here"));
+        unless_alternatives(&word, &origin, draft, |word| format!("`{word}` has no meaning here"));
     }
-    if let Some(build) = optimisation.block("opt_build", draft) {
-        read_opt_build(build, draft);
-    }
+    let build = optimisation.block("opt_build", draft);
+    let accelerator = build.and_then(|build| read_opt_build(build, draft));
     for key in ["app_type-ai_training", "ai_training"] {
         if let Some(training) = optimisation.block(key, draft) {
             read_training(training, draft);
         }
+    }
+    // The catalogue has images for GPUs of both makers.
+    if let Some(origin) = accelerator.filter(|_| draft.holds("framework.name") && !has_image(draft)) {
+        let _ = draft.set("image.gpu", Value::Text("amd".to_owned()), &origin);
     }
     let mpi = "MPI comes from the image or from `run.modules`; the rest has no meaning here";
     optimisation.note(&["app_type-hpc", "hpc"], mpi, draft);
@@ -51,12 +53,18 @@ pub(super) fn read(mut optimisation: Block<'_>, draft: &mut Draft) {
 }
 
 /// The processor and accelerator of the image that MODAK would choose.
-fn read_opt_build(mut build: Block<'_>, draft: &mut Draft) {
+///
+/// Where AMD's GPUs are asked for, its place.
+fn read_opt_build(mut build: Block<'_>, draft: &mut Draft) -> Option<Origin> {
     build.note(&["cpu_type"], "chose an image; name it in `[image]`", draft);
+    let mut amd = None;
     if let Some((kind, origin)) = build.text("acc_type", draft)
         && kind != "none"
     {
-        if GPU_KINDS.contains(&kind.as_str()) && !draft.holds("resources.gpus_per_node") {
+        amd = (kind == "amd").then(|| origin.clone());
+        if kind.contains('/') {
+            unless_alternatives(&kind, &origin, draft, str::to_owned);
+        } else if GPU_KINDS.contains(&kind.as_str()) && !draft.holds("resources.gpus_per_node") {
             let how =
                 "`request_gpus` asks for none, so the job gets none; else write `resources.gpus_per_node`";
             draft.note(&origin, format!("chose an image for GPUs, but {how}"));
@@ -65,6 +73,20 @@ fn read_opt_build(mut build: Block<'_>, draft: &mut Draft) {
         }
     }
     build.finish(draft);
+    amd
+}
+
+fn has_image(draft: &Draft) -> bool {
+    draft.holds("image.uri") || draft.holds("image.path")
+}
+
+/// A list of alternatives, as `x86/arm/amd/power`, is the specification's sheet and no job; any other word gets a note.
+fn unless_alternatives(word: &str, origin: &Origin, draft: &mut Draft, note: impl Fn(&str) -> String) {
+    if word.contains('/') {
+        draft.refuse(origin, format!("`{word}` are the specification's alternatives; write one of them"));
+    } else {
+        draft.note(origin, note(word));
+    }
 }
 
 const GPU_KINDS: [&str; 2] = ["nvidia", "amd"];
@@ -86,7 +108,8 @@ fn read_config(mut config: Block<'_>, draft: &mut Draft) -> Option<(String, Orig
         if FRAMEWORKS.contains(&word.as_str()) {
             return Some((word, origin));
         }
-        draft.note(&origin, format!("`{word}` names no framework ({})", FRAMEWORKS.join(", ")));
+        let why = |word: &str| format!("`{word}` names no framework ({})", FRAMEWORKS.join(", "));
+        unless_alternatives(&word, &origin, draft, why);
         None
     });
     if let Some((parameters, origin)) = config.number("parameters", draft) {

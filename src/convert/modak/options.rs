@@ -123,8 +123,14 @@ fn read_nodes(options: &mut Block<'_>, sizes: &Sizes, draft: &mut Draft) {
             let _ = draft.set("resources.nodelist", Value::Text(list.join(",")), &origin);
         }
     }
-    if let Some(feature) = options.text("partition", draft) {
-        features.push(feature);
+    if let Some((partition, origin)) = options.text("partition", draft) {
+        match draft.get("resources.queue") {
+            None => {
+                let _ = draft.set("resources.queue", Value::Text(partition), &origin);
+            }
+            Some(Value::Text(queue)) if *queue == partition => {}
+            Some(_) => features.push((partition, origin)),
+        }
     }
     match options.text("architecture_constraint", draft) {
         Some((text, origin)) if text == "arch" => draft.note(&origin, PLACEHOLDER),
@@ -202,7 +208,10 @@ fn read_mail(options: &mut Block<'_>, draft: &mut Draft) {
         return;
     }
     if !events.unknown.is_empty() {
-        draft.note(&origin, format!("no word here for {}", events.unknown.join(", ")));
+        draft.refuse(&origin, format!("no word here for {}", events.unknown.join(", ")));
+    }
+    if events.none {
+        draft.refuse(&origin, format!("`{text}` asks for mail and for none"));
     }
     let on = Value::Texts(events.on.iter().map(|word| (*word).to_owned()).collect());
     let mut mail = Vec::new();

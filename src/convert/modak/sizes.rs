@@ -60,7 +60,10 @@ fn mpi(sizes: &Sizes, draft: &mut Draft) {
         number("resources.nodes", made.nodes, origin, draft);
     }
     let per_node = sizes.process_count_per_node.as_ref().or(tasks);
-    if let Some((_, origin)) = per_node {
+    if let (Some((tasks, origin)), None, None) = (tasks, &sizes.node_count, &sizes.process_count_per_node) {
+        // MODAK takes as many nodes as their cores make necessary, and so does Slurm.
+        number("resources.tasks", *tasks, origin, draft);
+    } else if let Some((_, origin)) = per_node {
         number("resources.tasks_per_node", made.tasks_per_node, origin, draft);
     }
     contradictions(sizes, made, draft);
@@ -94,7 +97,7 @@ fn contradictions(sizes: &Sizes, made: Shape, draft: &mut Draft) {
         }
         None if tasks > 1 && sizes.process_count_per_node.is_none() => {
             if let Some((_, origin)) = sizes.mpi_ranks.as_ref().or(sizes.core_count.as_ref()) {
-                let why = "no `node_count` and no `process_count_per_node`: all tasks are on one node";
+                let why = "no `node_count` and no `process_count_per_node`: Slurm spreads the tasks, PBS has them on one node";
                 draft.note(origin, why);
             }
         }
@@ -112,6 +115,8 @@ fn mpi_cpus(sizes: &Sizes, tasks_per_node: u32, draft: &mut Draft) {
             number("resources.cpus_per_task", *threads, origin, draft);
         }
         (Some((cores, origin)), _) => number("resources.cpus_per_task", *cores, origin, draft),
+        // `ppn` is what MODAK asks for, whatever the threads: they share the CPUs that are asked for.
+        (None, Some(_)) if sizes.process_count_per_node.is_some() => {}
         (None, Some((threads, origin))) if *threads > 1 => {
             number("resources.cpus_per_task", *threads, origin, draft);
             let cpus = u64::from(*threads) * u64::from(tasks_per_node);

@@ -4,9 +4,11 @@
 //! script is kept as it is, and the job file runs it: when in doubt, nothing is taken apart.
 
 mod body;
+mod container;
 mod line;
 mod pbs;
 mod pbs_resources;
+mod shell;
 mod slurm;
 mod slurm_options;
 mod start;

@@ -128,8 +128,15 @@ impl Job {
         };
         match letter.letter {
             'A' => set("resources.account", text()),
-            // `@server` names another one.
-            'q' if !value.contains('@') => set("resources.queue", text()),
+            'q' => {
+                let (queue, server) = value.split_once('@').unwrap_or((value, ""));
+                if !server.is_empty() {
+                    draft.refuse(&origin, format!("dlrun submits to the default server, not to `{server}`"));
+                }
+                if !queue.is_empty() {
+                    let _ = draft.set("resources.queue", Value::Text(queue.to_owned()), &origin);
+                }
+            }
             'N' => set("name", text()),
             'd' | 'w' => set("run.workdir", text()),
             't' | 'J' => set("resources.array", text()),
@@ -160,7 +167,7 @@ impl Job {
         Ok(())
     }
 
-    /// The dialect that the options are of, and the scheduler where they are of one alone.
+    /// The dialect that the options are of. Where all of PBS has them, Torque is as good as OpenPBS.
     fn dialect(&self, letters: &[Letter], draft: &mut Draft) -> Format {
         let has = |letter: char| letters.iter().find(|known| known.letter == letter).map(Letter::origin);
         let openpbs = self.resources.openpbs.clone().or_else(|| has('J')).or_else(|| has('P'));
@@ -168,7 +175,13 @@ impl Job {
         let (format, word, origin) = match (openpbs, torque) {
             (Some(origin), _) => (Format::OpenPbs, "openpbs", origin),
             (None, Some(origin)) => (Format::Torque, "torque", origin),
-            (None, None) => return Format::Torque,
+            (None, None) => {
+                let origin =
+                    letters.first().map_or(Origin { about: "#PBS".to_owned(), span: 0..0 }, Letter::origin);
+                let what = "nothing tells Torque from OpenPBS, so it is taken for Torque: `scheduler.kind`";
+                draft.note(&Origin { about: "#PBS".to_owned(), span: origin.span.clone() }, what);
+                (Format::Torque, "torque", origin)
+            }
         };
         let _ = draft.set("scheduler.kind", Value::Text(word.to_owned()), &origin);
         format

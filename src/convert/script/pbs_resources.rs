@@ -86,12 +86,20 @@ impl Resources {
                 self.chunk.cpus = count(value, origin, draft);
                 self.origin = Some(origin.clone());
             }
-            "ngpus" => {
+            "ngpus" | "gpus" => {
                 self.chunk.gpus = count(value, origin, draft);
                 self.origin = Some(origin.clone());
             }
             "qos" => set("resources.qos", Value::Text(value.to_owned())),
             "host" | "vnode" => set("resources.nodelist", Value::Text(value.to_owned())),
+            "advres" => {
+                self.torque = Some(origin.clone());
+                set("resources.reservation", Value::Text(value.to_owned()));
+            }
+            "gres" => {
+                self.torque = Some(origin.clone());
+                licenses(value, origin, draft);
+            }
             "feature" => set("resources.constraint", Value::Text(value.to_owned())),
             "naccesspolicy" if value.eq_ignore_ascii_case("singlejob") => {
                 set("resources.exclusive", Value::Flag(true));
@@ -179,8 +187,16 @@ impl Resources {
                         chunk.memory = size::bytes(memory, 1);
                     }
                     Some(("host" | "vnode", host)) => self.hosts.push(host.to_owned()),
-                    Some((feature, "True" | "true")) => chunk.features.push(feature.to_owned()),
-                    _ => draft.refuse(origin, format!("`{word}` has no meaning here")),
+                    Some((feature, "True" | "true")) if is_word(feature) => {
+                        chunk.features.push(feature.to_owned());
+                    }
+                    // A resource of the site's own: a type of GPU, scratch space, a part of the machine.
+                    Some((name, value)) if is_word(name) && is_word(value) => {
+                        chunk.features.push(word.to_owned());
+                    }
+                    _ => {
+                        draft.refuse(origin, format!("`{word}` cannot be written as `resources.constraint`"))
+                    }
                 }
             }
             total = total.saturating_add(chunks);
@@ -234,7 +250,7 @@ impl Resources {
             let _ = draft.insert("run.env", "OMP_NUM_THREADS", Value::Text(threads.to_string()), origin);
         }
         if !self.chunk.features.is_empty() {
-            let _ = draft.set("resources.constraint", Value::Text(self.chunk.features.join("&")), origin);
+            let _ = draft.set("resources.constraint", Value::Text(self.chunk.features.join(":")), origin);
         }
         if !self.hosts.is_empty() {
             let _ = draft.set("resources.nodelist", Value::Text(self.hosts.join(",")), origin);
@@ -267,6 +283,24 @@ impl Resources {
                 origin,
                 format!("is the memory of the whole job; {} for each node", size::shown(bytes)),
             );
+        }
+    }
+}
+
+/// A word that a PBS resource list takes as it is.
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+}
+
+/// Generic resources of Moab, `matlab:2%tape` (Moab, "Requesting Resources"): its word for licences.
+fn licenses(value: &str, origin: &Origin, draft: &mut Draft) {
+    for part in value.split(['%', '+']) {
+        let (name, count) = part.split_once([':', '=']).unwrap_or((part, "1"));
+        match count.parse() {
+            Ok(count) => {
+                let _ = draft.insert("resources.licenses", name, Value::Number(count), origin);
+            }
+            Err(_) => draft.refuse(origin, format!("`{part}` cannot be written as `resources.licenses`")),
         }
     }
 }

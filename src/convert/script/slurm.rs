@@ -92,9 +92,8 @@ struct Job {
 }
 
 /// Options whose values stand in the job file as they are.
-const SAME: [(&str, &str); 10] = [
+const SAME: [(&str, &str); 9] = [
     ("account", "resources.account"),
-    ("array", "resources.array"),
     ("chdir", "run.workdir"),
     ("constraint", "resources.constraint"),
     ("exclude", "resources.exclude"),
@@ -121,6 +120,10 @@ impl Job {
             return;
         }
         match name {
+            // Indexes may be in brackets, as in `[1-3]%2` (22.05 takes it, `sbatch(1)` does not say so).
+            "array" => {
+                or_verbatim("resources.array", Value::Text(value.replace(['[', ']'], "")), option, draft);
+            }
             "nodes" => self.count(0, value.split('-').next().unwrap_or(""), &origin, draft),
             "ntasks" => self.count(1, value, &origin, draft),
             "ntasks-per-node" => self.count(2, value, &origin, draft),

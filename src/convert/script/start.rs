@@ -1,7 +1,8 @@
 //! What the job file starts: the program of a simple script, or the script itself.
 
 use super::Script;
-use super::body::{Body, OF_PBS, OF_SLURM, Simple, Start, read};
+use super::body::{Body, Known, OF_PBS, OF_SLURM, Python, Simple, Start, read};
+use super::container::Contained;
 use crate::convert::ScriptPlace;
 use crate::convert::draft::{Draft, Origin};
 use crate::convert::shape::Shape;
@@ -15,7 +16,7 @@ pub(super) enum Started {
     Ranks,
     /// The program runs once.
     Program,
-    /// The script is kept, and starts whatever it starts.
+    /// A shell runs the script, or its only command, and starts whatever that starts.
     Script,
 }
 
@@ -42,11 +43,20 @@ pub(super) fn set(
 ) -> Result<Started, Problem> {
     let start = text.len() - script.body.len();
     let origin = Origin { about: "the script".to_owned(), span: start..start };
-    let starters = if script.is_pbs { &OF_PBS } else { &OF_SLURM };
-    let started = match read(script.body, starters) {
-        Body::Simple(simple) if fits(&simple, script, shape, draft) => {
-            set_program(simple, shape, &origin, draft)
-        }
+    let cpus = match draft.get("resources.cpus_per_task") {
+        Some(Value::Number(cpus)) if !script.is_pbs => Some(cpus.to_string()),
+        _ => None,
+    };
+    let known = Known {
+        starters: if script.is_pbs { &OF_PBS } else { &OF_SLURM },
+        home: place.and_then(|place| place.home.as_deref()),
+        cpus,
+        tasks: shape.tasks,
+        shell: if shell_name(&script.shell) == "sh" { "sh" } else { "bash" },
+        is_pbs: script.is_pbs,
+    };
+    let started = match read(script.body, &known) {
+        Body::Simple(simple) if fits(&simple, script, draft) => set_program(simple, shape, &origin, draft),
         _ => {
             keep(text, script, arguments, place, &origin, draft)?;
             Started::Script
@@ -56,7 +66,7 @@ pub(super) fn set(
         let _ = draft.set("run.launcher", Value::Text("none".to_owned()), &origin);
         let _ = draft.set("run.idle_nodes", Value::Flag(true), &origin);
         let prose = match started {
-            Started::Script => "The script starts what runs on the further nodes.",
+            Started::Script => "The first node starts what runs on the further ones.",
             _ => "The program runs on the first node, as the script has it.",
         };
         draft.comment("run.launcher", prose);
@@ -68,22 +78,24 @@ pub(super) fn set(
     Ok(started)
 }
 
-/// Only a shell as everybody has it is left out, and only ranks that the directives ask for too.
-fn fits(simple: &Simple, script: &Script<'_>, shape: Shape, draft: &Draft) -> bool {
-    let has_ranks = match simple.start {
-        Start::Ranks(Some(ranks)) => ranks == shape.tasks,
-        _ => true,
-    };
+/// Only a shell as everybody has it is left out.
+fn fits(simple: &Simple, script: &Script<'_>, draft: &Draft) -> bool {
     // A login shell reads profiles, which set what the program finds.
     let flags = script.shell.iter().skip(1).all(|flag| flag == "-e");
     let stays = !(simple.changes_directory && draft.holds("run.workdir"));
-    has_ranks && stays && flags && is_bourne(&script.shell)
+    let container = simple.container.iter().flat_map(|container| &container.keys);
+    let is_sayable = container.into_iter().all(|(key, value)| Draft::takes(key, value));
+    stays && is_sayable && flags && is_bourne(&script.shell)
 }
 
 fn is_bourne(shell: &[String]) -> bool {
+    ["bash", "sh"].contains(&shell_name(shell))
+}
+
+/// The name of the program behind `#!`.
+fn shell_name(shell: &[String]) -> &str {
     let name = shell.first().map_or("bash", |path| path.rsplit('/').next().unwrap_or(path));
-    let name = if name == "env" { shell.get(1).map_or("", String::as_str) } else { name };
-    ["bash", "sh"].contains(&name)
+    if name == "env" { shell.get(1).map_or("", String::as_str) } else { name }
 }
 
 fn set_program(simple: Simple, shape: Shape, origin: &Origin, draft: &mut Draft) -> Started {
@@ -91,11 +103,33 @@ fn set_program(simple: Simple, shape: Shape, origin: &Origin, draft: &mut Draft)
     if !simple.modules.is_empty() {
         let _ = draft.set("run.modules", Value::Texts(simple.modules), origin);
     }
-    for (name, value) in simple.env {
+    if !simple.dir.is_empty() {
+        let _ = draft.set("run.workdir", Value::Text(simple.dir), origin);
+    }
+    match simple.python {
+        Some(Python::Venv(dir)) => {
+            let _ = draft.set("python.venv", Value::Text(dir), origin);
+        }
+        Some(Python::Conda(name, profile)) => {
+            let _ = draft.set("python.conda", Value::Text(name), origin);
+            if let Some(profile) = profile {
+                let _ = draft.set("python.conda_profile", Value::Text(profile), origin);
+            }
+        }
+        None => {}
+    }
+    let Contained { keys, env, .. } = simple.container.unwrap_or_default();
+    for (key, value) in keys {
+        let _ = draft.set(key, value, origin);
+    }
+    for (name, value) in simple.env.into_iter().chain(env) {
         let _ = draft.insert("run.env", &name, Value::Text(value), origin);
     }
-    if simple.start == Start::Alone || shape.tasks == 1 {
-        return Started::Program;
+    match simple.start {
+        Start::Itself => return Started::Script,
+        Start::Alone => return Started::Program,
+        Start::Ranks if shape.tasks == 1 => return Started::Program,
+        Start::Ranks => {}
     }
     let _ = draft.set("run.launcher", Value::Text("mpi".to_owned()), origin);
     Started::Ranks

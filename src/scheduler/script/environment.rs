@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::quoted;
-use crate::job::Launcher;
+use crate::job::{Conda, Launcher};
 use crate::plan::{Plan, PlannedStorage};
 
 /// Working directory, modules, variables, Python environment.
@@ -18,8 +18,11 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
     if !plan.modules.is_empty() {
         script.push_str(MODULES);
         for module in &plan.modules {
-            let module = quoted(module);
-            let _ = writeln!(script, "module load {module} || refuse 66 'module load failed: '{module}");
+            let words: Vec<String> = module.split(' ').map(quoted).collect();
+            let is_verb = words.len() > 1 || ["purge", "reset"].contains(&module.as_str());
+            let verb = if is_verb { "" } else { "load " };
+            let (words, module) = (words.join(" "), quoted(module));
+            let _ = writeln!(script, "module {verb}{words} || refuse 66 'module {verb}failed: '{module}");
         }
     }
     if let Some(dir) = &plan.python_env {
@@ -31,6 +34,9 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
              export VIRTUAL_ENV={}\nexport PATH={bin}:\"$PATH\"\nunset PYTHONHOME\n",
             quoted(dir)
         );
+    }
+    if let Some(conda) = &plan.conda {
+        script.push_str(&activated(conda));
     }
     script.push_str(
         "\n# Output line by line, so that epochs are seen when they end.\nexport PYTHONUNBUFFERED=${PYTHONUNBUFFERED-1}\n",
@@ -50,6 +56,19 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
     if let Some(file) = plan.env_file.as_ref().filter(|_| !on_each_node) {
         script.push_str(&read_env_file(file, plan.image.is_some()));
     }
+}
+
+/// As `conda init` and `conda activate` have it.
+fn activated(conda: &Conda) -> String {
+    let profile = conda.profile.as_deref().map(quoted);
+    let brought = match &profile {
+        Some(profile) => {
+            format!("[ -r {profile} ] || refuse 66 'the profile of conda cannot be read: '{profile}\n. {profile}")
+        }
+        None => "command -v conda > /dev/null || refuse 66 'conda is not in PATH'\neval \"$(conda shell.bash hook)\"".to_owned(),
+    };
+    let name = quoted(&conda.name);
+    format!("\n{brought}\nconda activate {name} || refuse 66 'conda activate failed: '{name}\n")
 }
 
 /// The storage's place with the variables of this node in it: each is named by itself, nothing is evaluated.
