@@ -114,12 +114,10 @@ fn path_of(key: &str) -> Vec<String> {
 
 /// Says whether the schema has text alone for a key.
 fn wants_text(path: &[String]) -> bool {
-    let schema = schema();
-    let below = |at: Option<&'_ Value>, name: &String| {
-        let at = at?;
+    let below = |at: Value, name: &String| {
         at["properties"].get(name).or_else(|| at.get("additionalProperties")).cloned()
     };
-    let found = path.iter().fold(Some(schema), |at, name| below(at.as_ref(), name));
+    let found = path.iter().try_fold(schema(), below);
     let is_text = |schema: &Value| schema["type"] == "string" || schema["const"].is_string();
     found.is_some_and(|found| {
         is_text(&found) || found["anyOf"].as_array().is_some_and(|ways| ways.iter().all(is_text))

@@ -125,7 +125,10 @@ fn what_was_planted_is_learned_and_told() {
     let errors = &views[0]["scores"][0]["errors"];
     assert!(errors["median_error_ln"].as_f64().is_some_and(|error| error < 0.1), "{errors}");
     let text = env.dlrun(["model", "evaluate", "--store"]).arg(&store).run().code(0).text();
-    assert!(text.contains("least squares") && text.contains("a new workload: nobody can tell"), "{text}");
+    assert!(
+        text.contains("least squares") && text.contains("a new workload: not known yet: needs"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -155,7 +158,7 @@ fn few_runs_give_a_model_and_none_a_refusal() {
     let _ = env.dlrun(["model", "show"]).run().code(65).warns("`dlrun model fit` makes one");
     let one = database(&env.jobs().join("one.db"), [trained(1, false, 64)]);
     let text = env.dlrun(["model", "fit", "--store"]).arg(&one).run().code(0).text();
-    assert!(text.contains("1 run of 1 workload") && text.contains("nobody can tell"), "{text}");
+    assert!(text.contains("1 run of 1 workload") && text.contains("not known yet: needs"), "{text}");
     let text = env.dlrun(["model", "show"]).run().code(0).text();
     assert!(text.contains("it has seen only one"), "{text}");
     assert!(text.contains("are believed to differ by") && text.contains("none was measured twice"), "{text}");

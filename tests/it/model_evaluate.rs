@@ -135,7 +135,7 @@ fn too_few_runs_are_said_to_be_too_few() {
     }
     let evaluation = evaluate_with(history, &|_| None);
     let why = view(&evaluation, HoldOut::Workload).too_few.as_deref();
-    assert_eq!(why, Some("0 runs are of one of several workloads, and 10 are the fewest that say something"));
+    assert_eq!(why, Some("needs 10 runs of one of several workloads, has 0"));
     assert!(view(&evaluation, HoldOut::Configuration).too_few.is_none());
 }
 
