@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn long_commands_are_cut() {
         let word = "a".repeat(5000);
-        let shown = masked(&vec![word.as_str(); 10]);
+        let shown = masked(&[word.as_str(); 10]);
         assert!(shown.len() < 6 && shown.last().is_some_and(|last| last == "..."), "{}", shown.len());
         assert!(shown[0].ends_with("...") && shown[0].len() == LONGEST_WORD + 3);
     }

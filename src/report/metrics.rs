@@ -58,6 +58,9 @@ pub(super) fn compare(runs: &[Run]) -> Vec<Metric> {
     names.into_iter().take(MOST).filter_map(|name| metric(name, &of_run)).collect()
 }
 
+/// The values of a metric along something.
+type Way = fn(&Progress, &str) -> Vec<(f64, f64)>;
+
 /// One metric; the curves of all runs go along the same.
 fn metric(name: &str, runs: &[Option<&Progress>]) -> Option<Metric> {
     let having = || {
@@ -67,7 +70,7 @@ fn metric(name: &str, runs: &[Option<&Progress>]) -> Option<Metric> {
             Some((run, progress, *last))
         })
     };
-    let ways: [(&'static str, fn(&Progress, &str) -> Vec<(f64, f64)>); 3] =
+    let ways: [(&'static str, Way); 3] =
         [("epochs", over_epochs), ("steps", over_steps), ("evaluations", in_order)];
     let (along, way) = *ways
         .iter()

@@ -70,6 +70,9 @@ pub(crate) fn run(session: &Session, args: &Prune) -> Result<u8, Error> {
     Ok(if failed.is_empty() { 0 } else { Kind::CannotWrite.code() })
 }
 
+/// Those that go, and those that would if they were over, each with why it stays.
+type Choice = (Vec<Chosen>, Vec<(RunId, String)>);
+
 /// The runs that go, and those that would if they were over.
 fn choose(
     tracker: &Tracker<'_>,
@@ -77,7 +80,7 @@ fn choose(
     args: &Prune,
     named: &BTreeSet<RunId>,
     before: Option<u64>,
-) -> Result<(Vec<Chosen>, Vec<(RunId, String)>), Error> {
+) -> Result<Choice, Error> {
     let (mut going, mut left, mut kept, mut newer) = (Vec::new(), Vec::new(), Vec::new(), 0);
     // The newest comes first.
     for row in rows {

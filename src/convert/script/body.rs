@@ -10,7 +10,7 @@ use crate::convert::write::Value;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {
     /// All that it does, in this order.
-    Simple(Simple),
+    Simple(Box<Simple>),
     /// More than a job file can say.
     Script,
 }
@@ -101,7 +101,7 @@ pub(super) fn read(body: &str, known: &Known<'_>) -> Body {
             return Body::Script;
         }
     }
-    if simple.command.is_empty() { Body::Script } else { Body::Simple(simple) }
+    if simple.command.is_empty() { Body::Script } else { Body::Simple(Box::new(simple)) }
 }
 
 /// The directory of submission, as scripts name it.
@@ -269,7 +269,7 @@ impl Simple {
         // What is activated on the node would not be seen in a container.
         let fits = |container: &Contained| {
             let is_clean = container.keys.iter().any(|(key, _)| *key == "image.cleanenv");
-            self.python.is_none() && !(is_clean && !self.env.is_empty())
+            self.python.is_none() && (!is_clean || self.env.is_empty())
         };
         self.container = container::read(command, &self.dir).filter(fits);
         let command = self.container.as_ref().map_or(command, |container| &container.command);
@@ -354,7 +354,7 @@ mod tests {
 
     fn simple(body: &str) -> Option<Simple> {
         match read(body, &known(&OF_SLURM)) {
-            Body::Simple(simple) => Some(simple),
+            Body::Simple(simple) => Some(*simple),
             Body::Script => None,
         }
     }

@@ -46,7 +46,9 @@ fn scan(line: &str, locals: &[String]) -> Option<()> {
             (None, ';') => return None,
             (None, '&') => {
                 let is_stream = next == Some('>') || (at > 0 && ['>', '<', '|'].contains(&chars[at - 1]));
-                let _ = Some(()).filter(|()| is_stream)?;
+                if !is_stream {
+                    return None;
+                }
             }
             _ => {}
         }

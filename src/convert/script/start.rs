@@ -56,7 +56,7 @@ pub(super) fn set(
         is_pbs: script.is_pbs,
     };
     let started = match read(script.body, &known) {
-        Body::Simple(simple) if fits(&simple, script, draft) => set_program(simple, shape, &origin, draft),
+        Body::Simple(simple) if fits(&simple, script, draft) => set_program(*simple, shape, &origin, draft),
         _ => {
             keep(text, script, arguments, place, &origin, draft)?;
             Started::Script
