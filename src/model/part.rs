@@ -256,13 +256,16 @@ impl Predicted {
     /// As a figure, and no logarithm.
     pub(super) fn interval(self) -> Interval {
         let exp = |logarithm: f64| logarithm.clamp(-LOGARITHMS, LOGARITHMS).exp();
+        // Numbers that no training has can leave nothing: then anything may come.
+        let is_lost = self.mean.is_nan() || self.sd.is_nan();
+        let (mean, sd) = if is_lost { (0.0, f64::INFINITY) } else { (self.mean, self.sd) };
         // Infinite less infinite: nothing is known of that end.
-        let low = self.mean - Z95 * self.sd;
+        let low = mean - Z95 * sd;
         Interval {
-            mean: exp(self.mean + 0.5 * self.sd * self.sd),
-            median: exp(self.mean),
+            mean: exp(mean + 0.5 * sd * sd),
+            median: exp(mean),
             low: exp(if low.is_nan() { -LOGARITHMS } else { low }),
-            high: exp(self.mean + Z95 * self.sd),
+            high: exp(mean + Z95 * sd),
         }
     }
 }

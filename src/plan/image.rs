@@ -291,11 +291,11 @@ impl Resolver<'_> {
             (image.fakeroot != Fakeroot::Auto, "fakeroot"),
             (image.cleanenv, "cleanenv"),
             (!image.options.is_empty(), "options"),
-            (!image.packages.is_empty(), "packages"),
             (image.build == BuildMode::Auto && self.no_image.is_none(), "build"),
         ];
         let Some((_, key)) = asks.into_iter().find(|(asks, _)| *asks) else {
-            if !self.candidates.is_empty() {
+            // They say which image is meant, as the framework does, and nothing of how it is entered.
+            if !self.candidates.is_empty() || !image.packages.is_empty() {
                 self.warnings.push(format!("no image is chosen: {why}"));
             }
             return;

@@ -75,10 +75,11 @@ fn a_state_directory_in_use_is_looked_at_with_its_index() {
 fn scheduler_and_python_are_asked_for_their_versions() {
     let mut env = place();
     let _ = env.fake("sbatch").stdout("slurm 25.11.1\n");
-    assert!(finding(&examined(&env, 0), "scheduler").1.starts_with("slurm 25.11.1, /"));
+    // Of queues there is nobody to ask.
+    assert!(finding(&examined(&env, 78), "scheduler").1.starts_with("slurm 25.11.1, /"));
     let _ = env.fake("sbatch").code(1).stderr("cannot find slurm.conf\n");
-    let (level, text) = finding(&examined(&env, 0), "scheduler");
-    assert!(level == "warning" && text.contains("cannot find slurm.conf"), "{text}");
+    let (level, text) = finding(&examined(&env, 78), "scheduler");
+    assert!(level == "problem" && text.contains("cannot find slurm.conf"), "{text}");
     env.set("DLRUN_PYTHON__INTERPRETER", "/nonexistent/python3");
     let told = examined(&env, 78);
     let (level, text) = finding(&told, "python");

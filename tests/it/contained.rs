@@ -138,7 +138,7 @@ fn require_gpu_starts_nothing_where_no_gpu_was_given() {
     }
     let (code, output, shown) = ran(&env, "touch ran", &format!("{IMAGE}require_gpu = true\n"));
     assert_eq!(code, 66, "{output}");
-    assert!(output.contains("the job was given no GPU") && output.contains("gpus_per_node"), "{output}");
+    assert!(output.contains("the job was given no GPU") && output.contains("require_gpu"), "{output}");
     assert_eq!(shown["status"]["cause"]["kind"], "container");
     assert!(!env.jobs().join("ran").exists());
 }

@@ -44,12 +44,12 @@ fn answer(env: &TestEnv, request: &Request<'_>) -> String {
     let file = env.job("true", &request.job);
     let done = env.dlrun(["plan", "--json", "--no-check"]).arg(&file).run();
     if !done.status.success() {
-        return format!("error {}", done.stderr);
+        return format!("error {}", String::from_utf8_lossy(&done.stdout).replace("\\\"", "\""));
     }
     let plan = done.result();
     match plan["plan"]["image"]["name"].as_str() {
         Some(name) => name.to_owned(),
-        None if plan["plan"]["warnings"].to_string().contains("no image is chosen") => "warn".to_owned(),
+        None if String::from_utf8_lossy(&done.stdout).contains("no image is chosen") => "warn".to_owned(),
         None => "host".to_owned(),
     }
 }

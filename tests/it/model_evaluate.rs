@@ -130,7 +130,7 @@ fn too_few_runs_are_said_to_be_too_few() {
         let evaluation = evaluate_with(history[..runs].to_vec(), &|_| None);
         for view in &evaluation.views {
             let why = view.too_few.as_deref().unwrap_or_default();
-            assert!(view.scores.is_empty() && why.contains(&format!("{FEWEST} are the fewest")), "{view:?}");
+            assert!(view.scores.is_empty() && why.contains(&format!("needs {FEWEST} ")), "{view:?}");
         }
     }
     let evaluation = evaluate_with(history, &|_| None);

@@ -142,6 +142,6 @@ fn runs_that_tell_no_epochs_are_not_held_back_and_that_is_said() {
     };
     let evaluation = evaluate((0..20).map(whole), &Priors::none());
     for view in &evaluation.views {
-        assert!(view.too_few.as_ref().is_some_and(|why| why.contains("no run tells epochs")), "{view:?}");
+        assert!(view.too_few.as_ref().is_some_and(|why| why.contains("no run shows epochs")), "{view:?}");
     }
 }

@@ -195,11 +195,11 @@ fn doctor_shows_queues_and_nodes_and_goes_on_where_the_scheduler_is_down() {
     let _ = env.dlrun(["doctor"]).run().code(78).says("1000 s ahead of slurm's controller");
     let down = "slurm_load_ctl_conf error: Unable to contact slurm controller (connect failure)\n";
     let _ = env.fake("scontrol").hook("").stderr(down).code(1);
-    let told = env.dlrun(["doctor", "--json"]).run().code(0).result();
+    let told = env.dlrun(["doctor", "--json"]).run().code(78).result();
     let findings = told["findings"].as_array().expect("findings");
     let queues = findings.iter().find(|finding| finding["check"] == "queues").expect("it is told");
     assert!(
-        queues["level"] == "warning"
+        queues["level"] == "problem"
             && queues["text"].as_str().is_some_and(|text| text.contains("Unable to contact"))
     );
     assert!(told["site"].is_null() && findings.iter().any(|finding| finding["check"] == "python"));

@@ -34,6 +34,8 @@ pub(super) fn read(mut optimisation: Block<'_>, draft: &mut Draft) {
     {
         unless_alternatives(&word, &origin, draft, |word| format!("`{word}` has no meaning here"));
     }
+    // Of MODAK's own examples; its program reads neither.
+    optimisation.note(&["arch_build", "app_build"], "MODAK does not read it; left out", draft);
     let build = optimisation.block("opt_build", draft);
     let accelerator = build.and_then(|build| read_opt_build(build, draft));
     for key in ["app_type-ai_training", "ai_training"] {

@@ -116,8 +116,10 @@ fn node(record: &str) -> Option<NodeSeen> {
     let is_listed = pairs.iter().any(|(key, _)| *key == "AllocTRES");
     // Where GPUs are not tracked, no list names those in use.
     let is_tracked = by_gres == 0 || configured != Some(0);
-    let used =
-        of("AllocTRES").and_then(gpus_of_tres).or_else(|| is_listed.then_some(0)).filter(|_| is_tracked);
+    let used = match of("AllocTRES") {
+        Some(list) => gpus_of_tres(list).filter(|_| is_tracked),
+        None => is_listed.then_some(0),
+    };
     Some(NodeSeen {
         name: of("NodeName")?.to_owned(),
         state: node_state(raw_state),
