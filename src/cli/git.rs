@@ -1,6 +1,8 @@
 //! Which commit is checked out where a run's code lies.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::command::Tool;
@@ -12,8 +14,21 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// The commit of the repository around `dir`, and whether files that it knows were changed. `None`: no repository, no git, no
 /// commit yet, or no answer in 2 s. Files that git does not know are not looked for, which can take minutes.
 pub(crate) fn revision(dir: &Path) -> Option<Revision> {
-    // Most clusters have git; most directories are no repository, and then no process is started.
-    dir.ancestors().find(|dir| dir.join(".git").exists())?;
+    let (sender, receiver) = channel();
+    let dir = dir.to_owned();
+    // On a thread: a look at a directory of an automounter, or of a dead server, may not come back.
+    std::thread::spawn(move || {
+        let _ = sender.send(ask(&dir));
+    });
+    receiver.recv_timeout(LIMIT).ok().flatten()
+}
+
+fn ask(dir: &Path) -> Option<Revision> {
+    // Most directories are in no repository, and then no process is started. Git stops at file systems' borders too.
+    let device = dir.metadata().ok()?.dev();
+    let mut around =
+        dir.ancestors().take_while(|dir| dir.metadata().is_ok_and(|found| found.dev() == device));
+    around.find(|dir| dir.join(".git").exists())?;
     let tool = Tool::new("git")
         // What a repository's own configuration would start.
         .args(["-c", "core.fsmonitor=false", "-C"])

@@ -42,13 +42,13 @@ pub fn software_of(run_id: &RunId) -> Vec<Software> {
 }
 
 fn software_in(proc: &Path, run_id: &RunId) -> Vec<Software> {
-    let mut found = BTreeMap::new();
+    let mut found: Found = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for process in fs::read_dir(proc).into_iter().flatten().flatten() {
         let path = process.path();
         let Some(python) = python(&path).filter(|_| is_of_run(&path, run_id)) else { continue };
         if let Some(version) = python_version(&python) {
-            found.insert("python".to_owned(), version.to_owned());
+            add(&mut found, "python", version);
         }
         let Ok(maps) = fs::read(path.join("maps")) else { continue };
         let maps = String::from_utf8_lossy(&maps[..maps.len().min(MAPS_LIMIT)]).into_owned();
@@ -59,8 +59,20 @@ fn software_in(proc: &Path, run_id: &RunId) -> Vec<Software> {
             }
         }
     }
-    let known = found.into_iter().map(|(name, version)| Software { name, version });
-    known.collect()
+    // Of two versions it is not known which one is meant: a helper beside the training, or what an update left.
+    let known = |(name, versions): (String, BTreeSet<String>)| {
+        let mut versions = versions.into_iter();
+        let version = versions.next()?;
+        versions.next().is_none().then_some(Software { name, version })
+    };
+    found.into_iter().filter_map(known).collect()
+}
+
+/// The versions that were seen of each.
+type Found = BTreeMap<String, BTreeSet<String>>;
+
+fn add(found: &mut Found, name: &str, version: &str) {
+    found.entry(name.to_owned()).or_default().insert(version.to_owned());
 }
 
 /// The interpreter that a process runs, `/usr/bin/python3.11`; its name says so, however the process calls itself.
@@ -93,16 +105,16 @@ fn packages_mapped(maps: &str) -> BTreeMap<&str, BTreeSet<&str>> {
 }
 
 /// Adds Python's version and those of the packages in a directory, as a process sees it from its `root`.
-fn look_at(root: &Path, base: &str, dirs: &BTreeSet<&str>, found: &mut BTreeMap<String, String>) {
+fn look_at(root: &Path, base: &str, dirs: &BTreeSet<&str>, found: &mut Found) {
     if let Some(version) = python_version(base) {
-        found.insert("python".to_owned(), version.to_owned());
+        add(found, "python", version);
     }
     for entry in fs::read_dir(root.join(base.trim_start_matches('/'))).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some((name, version)) = name.to_str().and_then(distribution) else { continue };
         let package = PACKAGES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known));
         if package.is_some_and(|(_, dir)| dir.is_none_or(|dir| dirs.contains(dir))) {
-            found.insert(name.to_ascii_lowercase(), version.to_owned());
+            add(found, &name.to_ascii_lowercase(), version);
         }
     }
 }

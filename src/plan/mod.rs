@@ -42,6 +42,7 @@ pub use facts::{
 };
 pub use identity::{hex, identity_of, texts_of};
 pub use image::{ImageCandidate, NoImage};
+pub use masked::{hidden_values, masked_line};
 pub use resolve::{asked_scheduler, resolve, scheduler_of};
 pub use resources::GPU_VARIABLES;
 pub use shown::{HIDDEN, describe, is_secret};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::facts::SiteFacts;
 use super::identity::identity_of;
-use super::masked::masked;
+use super::masked::{MASK, masked, names_secret_in};
 use super::surroundings::{Going, Surroundings};
 use super::{
     Decision, ImageCandidate, NoImage, Plan, PlannedResources, Rejected, compiler, pass_through,
@@ -141,7 +141,14 @@ fn shown_overrides(overrides: &Overrides) -> Vec<String> {
     let set = overrides.set.iter().map(|text| {
         // A variable is known by its bare name.
         let (table, key) = text.strip_prefix("run.env.").map_or(("", &**text), |key| ("run.env.", key));
-        format!("--set {table}{}", masked(&[key]).concat())
+        let shown = masked(&[key]).concat();
+        match text.split_once('=') {
+            // A list or a table may name a secret in one place and hold it in another.
+            Some((key, value)) if value.trim_start().starts_with(['[', '{']) && names_secret_in(value) => {
+                format!("--set {key}={MASK}")
+            }
+            _ => format!("--set {table}{shown}"),
+        }
     });
     let name = overrides.name.iter().map(|name| format!("--name {name}"));
     let words: Vec<&str> = overrides.arguments.iter().map(String::as_str).collect();

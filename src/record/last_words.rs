@@ -1,5 +1,7 @@
 //! What a program said before it failed: the end of its traceback, or its error message.
 
+use super::ExitStatus;
+
 /// Only this much of the end of an output is looked at, in bytes.
 pub const LAST_WORDS_BYTES: usize = 16 << 10;
 /// Lines that are kept, and characters of each.
@@ -8,7 +10,7 @@ const LONGEST_LINE: usize = 500;
 /// Exceptions of programs that only started another one: its own is above.
 const OF_LAUNCHERS: [&str; 4] =
     ["ChildFailedError", "CalledProcessError", "ProcessExitedException", "SystemExit"];
-/// How lines begin, behind a rank's prefix, that say why a program ended.
+/// How lines begin that say why a program ended.
 const BEGINNINGS: [&str; 6] = [
     "Segmentation fault",
     "Bus error",
@@ -17,17 +19,22 @@ const BEGINNINGS: [&str; 6] = [
     "Fatal Python error:",
     "terminate called",
 ];
-/// What such lines have within: argparse and most compilers, then shells.
-const WITHIN: [&str; 4] =
-    [": error: ", ": command not found", ": No such file or directory", ": Permission denied"];
+/// What such lines have within, and the exit code that goes with it: of argparse, of shells and of Python.
+const WITHIN: [(&str, i32); 5] = [
+    (": error: ", 2),
+    (": command not found", 127),
+    (": No such file or directory", 127),
+    (": Permission denied", 126),
+    (": can't open file ", 2),
+];
 
 /// The last lines of the traceback in the end of an output, the exception as the last; else one line that says why the program ended;
-/// else nothing.
+/// else nothing. `exit` is how the command ended: a message that another end goes with is not its reason.
 #[must_use]
-pub fn last_words(tail: &[u8]) -> Vec<String> {
+pub fn last_words(tail: &[u8], exit: ExitStatus) -> Vec<String> {
     let text = String::from_utf8_lossy(tail);
     let lines: Vec<&str> = text.lines().map(|line| line.rsplit('\r').next().unwrap_or(line)).collect();
-    let found = traceback(&lines).or_else(|| error_line(&lines)).unwrap_or_default();
+    let found = traceback(&lines).or_else(|| error_line(&lines, exit)).unwrap_or_default();
     let skipped = found.len().saturating_sub(MOST_LINES);
     found[skipped..].iter().map(|line| shown(line)).collect()
 }
@@ -49,7 +56,9 @@ fn traceback<'a>(lines: &[&'a str]) -> Option<Vec<&'a str>> {
                 break;
             }
         }
-        let Some(exception) = body.last().filter(|line| is_exception(line)) else { continue };
+        // An output that ends within a traceback has no exception.
+        let exception = body.last().filter(|line| body.len() > 1 && is_exception(line));
+        let Some(exception) = exception else { continue };
         if !OF_LAUNCHERS.iter().any(|name| exception.contains(name)) {
             return Some(body);
         }
@@ -65,10 +74,11 @@ fn is_exception(line: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "._".contains(c))
 }
 
-fn error_line<'a>(lines: &[&'a str]) -> Option<Vec<&'a str>> {
+fn error_line<'a>(lines: &[&'a str], exit: ExitStatus) -> Option<Vec<&'a str>> {
     let says_why = |line: &&&str| {
         let line = line.trim();
-        BEGINNINGS.iter().any(|word| line.starts_with(word)) || WITHIN.iter().any(|word| line.contains(word))
+        let goes_with = |(word, code): &(&str, i32)| *code == exit.shell_code() && line.contains(word);
+        BEGINNINGS.iter().any(|word| line.starts_with(word)) || WITHIN.iter().any(goes_with)
     };
     lines.iter().rev().take(30).find(says_why).map(|line| vec![line.trim()])
 }
@@ -86,7 +96,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Vec<String> {
-        last_words(text.as_bytes())
+        last_words(text.as_bytes(), ExitStatus::Code(1))
     }
 
     #[test]
@@ -109,17 +119,21 @@ mod tests {
 
     #[test]
     fn errors_without_a_traceback_are_one_line() {
-        for (text, found) in [
-            (
-                "usage: t.py [-h]\nt.py: error: unrecognized arguments: --lrr\n",
-                Some("t.py: error: unrecognized arguments: --lrr"),
-            ),
-            ("bash: line 1: foo: command not found\n", Some("bash: line 1: foo: command not found")),
-            ("Segmentation fault (core dumped)\n", Some("Segmentation fault (core dumped)")),
-            ("epoch 1 loss 0.5\nerror rate 0.3\ndone\n", None),
-            ("", None),
+        let argparse = "t.py: error: unrecognized arguments: --lrr";
+        let shell = "bash: line 1: foo: command not found";
+        for (text, code, found) in [
+            (format!("usage: t.py [-h]\n{argparse}\n"), 2, Some(argparse)),
+            (format!("{shell}\n"), 127, Some(shell)),
+            // The program went on after it.
+            (format!("{shell}\ntraining\n"), 3, None),
+            ("ls: cannot access '/x': No such file or directory\ntraining\n".to_owned(), 3, None),
+            ("Segmentation fault (core dumped)\n".to_owned(), 139, Some("Segmentation fault (core dumped)")),
+            ("epoch 1 loss 0.5\nerror rate 0.3\ndone\n".to_owned(), 1, None),
+            ("Traceback (most recent call last):\n".to_owned(), 1, None),
+            (String::new(), 1, None),
         ] {
-            assert_eq!(of(text).last().map(String::as_str), found, "{text}");
+            let words = last_words(text.as_bytes(), ExitStatus::Code(code));
+            assert_eq!(words.last().map(String::as_str), found, "{text}");
         }
         let long = format!(
             "Traceback (most recent call last):\n{}E: {}\n",

@@ -158,7 +158,7 @@ impl Followed {
 
     /// What the command said last, where it failed.
     pub(super) fn last_words(&self, exit: ExitStatus) -> Vec<String> {
-        if exit.is_success() { Vec::new() } else { last_words(&self.tail) }
+        if exit.is_success() { Vec::new() } else { last_words(&self.tail, exit) }
     }
 
     /// What was recognised; the program's own word, told as events, wins.

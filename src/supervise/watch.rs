@@ -19,6 +19,7 @@ use super::writer::{Job, Resumed, Writer};
 use crate::clock::now_ms;
 use crate::job::Launcher;
 use crate::monitor;
+use crate::plan::{hidden_values, masked_line};
 use crate::record::{
     EventKind, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Sample, Usage, WatcherCost,
     encode_segments,
@@ -339,7 +340,7 @@ impl Watch {
             usage: Usage::default(),
             progress: self.progress(),
             segments: 0,
-            last_words: ended.map(|ended| self.followed.last_words(ended.exit)).unwrap_or_default(),
+            last_words: ended.map(|ended| self.last_words(ended)).unwrap_or_default(),
             gaps: Vec::new(),
             missing: self.missing(),
             watcher: WatcherCost {
@@ -354,6 +355,13 @@ impl Watch {
         };
         self.account.fill(&mut record);
         record
+    }
+
+    /// What the command said last, without the secrets that it was given.
+    fn last_words(&self, ended: &Ended) -> Vec<String> {
+        let plan = self.handover.context.plan.as_ref();
+        let hidden = plan.map(|plan| hidden_values(&plan.command, &plan.env)).unwrap_or_default();
+        self.followed.last_words(ended.exit).iter().map(|line| masked_line(line, &hidden)).collect()
     }
 
     /// What was recognised; after a takeover the epochs that the former watcher timed keep their times.

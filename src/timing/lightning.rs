@@ -73,6 +73,7 @@ impl Recogniser for Lightning {
             "Sanity Checking",
             "sanity check",
             "Validat",
+            "Restor",
             "Training: 0it",
             "Training: -1it",
             "Trainable params",
