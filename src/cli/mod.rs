@@ -19,6 +19,7 @@ mod imported;
 mod incoming;
 mod insights;
 mod interrupt;
+mod live;
 mod load;
 mod model;
 mod modules;

@@ -23,6 +23,7 @@ use crate::record::{
     signal_name, summarise_epochs,
 };
 use crate::rundir::StateDir;
+use crate::scheduler::reason_meaning;
 use crate::units::{Bytes, display_seconds};
 
 /// The usage of all nodes together.
@@ -86,7 +87,8 @@ pub(crate) fn exit_text(exit: ExitStatus) -> String {
 /// The run as a table.
 pub(crate) fn to_text(tracked: &Tracked, state: &StateDir) -> String {
     let insight = insights::insight(tracked, None, Vec::new());
-    let table = table_text(tracked, &records(tracked, state).display().to_string(), &insight, Bars::Ascii);
+    let table =
+        table_text(tracked, &records(tracked, state).display().to_string(), &insight, Bars::Ascii, false);
     // Much of it was said by others: the job's output, the driver, the kernel.
     printable(&(table + &remarks(tracked)))
 }
@@ -98,8 +100,10 @@ pub(crate) fn with_curves(
     insight: &Insight,
     curves: &str,
     bars: Bars,
+    is_live: bool,
 ) -> String {
-    let table = table_text(tracked, &records(tracked, state).display().to_string(), insight, bars);
+    let records = records(tracked, state).display().to_string();
+    let table = table_text(tracked, &records, insight, bars, is_live);
     // What waits, and an array as a whole, has nothing that could be known.
     let has_begun = !tracked.reading.outcome.nodes.is_empty() || !tracked.reading.notes.is_empty();
     let notes = match ran_seconds(&tracked.status) {
@@ -140,11 +144,12 @@ fn is_uncounted(missing: &Missing) -> bool {
 /// The run as a table, of one whose files are not here; `records` says where they are.
 pub(crate) fn described(tracked: &Tracked, records: &str) -> String {
     let insight = insights::insight(tracked, None, Vec::new());
-    let table = table_text(tracked, records, &insight, Bars::Ascii);
+    let table = table_text(tracked, records, &insight, Bars::Ascii, false);
     printable(&(table + &remarks(tracked)))
 }
 
-fn table_text(tracked: &Tracked, records: &str, insight: &Insight, bars: Bars) -> String {
+/// `is_live`: epochs and metrics were read from the output just now.
+fn table_text(tracked: &Tracked, records: &str, insight: &Insight, bars: Bars, is_live: bool) -> String {
     let Tracked { record, status, reading, .. } = tracked;
     let mut table = table();
     let mut row = |name: &str, value: String| {
@@ -153,6 +158,7 @@ fn table_text(tracked: &Tracked, records: &str, insight: &Insight, bars: Bars) -
     row("run", record.run_id.to_string());
     row("name", record.name.clone());
     row("state", state_text(tracked));
+    waiting_rows(tracked, &mut row);
     if let Some(cause) = &status.cause {
         row("cause", cause.text.clone());
     }
@@ -183,7 +189,9 @@ fn table_text(tracked: &Tracked, records: &str, insight: &Insight, bars: Bars) -
     if let Some(measured) = reading.outcome.nodes.iter().map(|node| node.updated_at_ms).max()
         && !status.state.is_final()
     {
-        row("measured", format!("{}; the newest epochs are in `dlrun logs`", ago(measured)));
+        let of_output =
+            if is_live { "epochs and metrics are of now" } else { "the newest epochs are in `dlrun logs`" };
+        row("measured", format!("{}; {of_output}", ago(measured)));
     }
     contained::rows(record.image.as_ref(), &reading.outcome.nodes, &mut row);
     epoch_rows(tracked, &mut row);
@@ -238,6 +246,18 @@ fn state_text(tracked: &Tracked) -> String {
         status.state.to_string()
     } else {
         format!("{} ({})", status.state, words.join("; "))
+    }
+}
+
+/// What the scheduler's reason means, and when it expects the start.
+fn waiting_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
+    let Tracked { record, status, .. } = tracked;
+    let reason = status.reason.as_deref().filter(|_| status.state == JobState::Pending);
+    if let Some(meaning) = reason.and_then(|reason| reason_meaning(record.scheduler, reason)) {
+        row("that is", meaning.to_owned());
+    }
+    if let Some(at) = status.expected_start_ms {
+        row("starts", format!("{} as Slurm expects", local_time(at)));
     }
 }
 

@@ -105,6 +105,7 @@ pub fn merge_elements(elements: &[Element]) -> Status {
         Some(Cause { text: format!("element {}{more}: {}", element.element, cause.text), ..cause })
     });
     Status {
+        expected_start_ms: None,
         state,
         raw_state: deciding().find_map(|element| element.status.raw_state.clone()),
         // Why the rest waits is news even while some run.
@@ -128,6 +129,7 @@ mod tests {
 
     fn entry(state: JobState, elements: Option<&str>) -> QueueEntry {
         QueueEntry {
+            expected_start_ms: None,
             job_id: JobId("95".into()),
             state,
             raw_state: state.as_str().to_uppercase(),

@@ -35,6 +35,9 @@ pub struct QueueEntry {
     /// True where it waits for what cannot come without a change: a limit it is over, a dependency that failed, a hold.
     #[serde(default)]
     pub stuck: bool,
+    /// When the scheduler expects a job that waits to start, in Unix milliseconds UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_start_ms: Option<u64>,
 }
 
 /// What the files of the newest attempt say.
@@ -86,6 +89,9 @@ pub struct Status {
     /// True where it waits for what cannot come without a change.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stuck: bool,
+    /// When the scheduler expects a run that waits to start, in Unix milliseconds UTC; as of the last question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_start_ms: Option<u64>,
     /// Why it ended otherwise than well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
@@ -106,6 +112,7 @@ impl Status {
             started_at_ms: None,
             ended_at_ms: None,
             stuck: false,
+            expected_start_ms: None,
             cause: None,
             elements: None,
         }
@@ -159,6 +166,8 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         status.started_at_ms = None;
     }
     status.stuck = status.state == JobState::Pending && queue.is_some_and(|entry| entry.stuck);
+    let waits = queue.filter(|_| status.state == JobState::Pending);
+    status.expected_start_ms = waits.and_then(|entry| entry.expected_start_ms);
     let notice = outcome.notice.as_ref().filter(|notice| Some(notice.kind) == explained);
     let stated = notice.map(|notice| &*notice.line).or_else(|| exception(outcome, &status));
     status.cause = container_failure(outcome, &status)
@@ -281,6 +290,7 @@ mod tests {
 
     fn entry(state: JobState) -> QueueEntry {
         QueueEntry {
+            expected_start_ms: None,
             job_id: JobId("7".into()),
             state,
             raw_state: "RAW".into(),

@@ -138,6 +138,7 @@ mod tests {
 
     fn verdict(state: JobState, elements: Option<&str>) -> QueueEntry {
         QueueEntry {
+            expected_start_ms: None,
             job_id: JobId("95".into()),
             state,
             raw_state: "RAW".into(),

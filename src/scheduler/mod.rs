@@ -288,6 +288,21 @@ pub fn output_file(plan: &Plan, job_id: &JobId) -> PathBuf {
     plan.output_of(if plan.scheduler.is_pbs() { pbs::ids::number(&job_id.0) } else { &job_id.0 })
 }
 
+/// What the reason for which a job waits means, for people; `None`: it says so itself, or is not known.
+#[must_use]
+pub fn reason_meaning(scheduler: SchedulerKind, reason: &str) -> Option<&'static str> {
+    if scheduler == SchedulerKind::Slurm { slurm::meaning(reason) } else { None }
+}
+
+/// Whether a job that waits for this reason can never start as it is, by the scheduler's own word.
+#[must_use]
+pub fn can_never_start(scheduler: SchedulerKind, reason: &str) -> bool {
+    match scheduler {
+        SchedulerKind::Slurm => slurm::is_hopeless(reason),
+        _ => reason.to_ascii_lowercase().contains("can never run"),
+    }
+}
+
 /// What a scheduler knows of runs.
 pub type Entries = BTreeMap<RunId, Vec<QueueEntry>>;
 

@@ -274,6 +274,7 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         dlrun_version: row.get(18)?,
     };
     let status = Status {
+        expected_start_ms: None,
         state: JobState::from_word(&row.get::<_, String>(19)?),
         raw_state: row.get(20)?,
         reason: row.get(21)?,

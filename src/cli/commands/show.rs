@@ -8,6 +8,7 @@ use crate::cli::elements;
 use crate::cli::error::{Error, Kind};
 use crate::cli::imported::{self, open_store};
 use crate::cli::insights::{self, NODES_READ};
+use crate::cli::live;
 use crate::cli::series::{self, Series};
 use crate::cli::session::Session;
 use crate::cli::summary;
@@ -43,6 +44,7 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
     if let Some(element) = args.element {
         tracked = element_of(&run, tracked, element)?;
     }
+    let is_live = live::refresh(&mut tracked);
     let attempts = elements::attempts(&run, &tracked, args.element);
     if session.output.json {
         let (series, insight) = if args.series {
@@ -53,6 +55,7 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
             (None, insights::read(session, &run, &mut tracked, false))
         };
         let mut value = summary::to_json(&tracked, &tracker.state);
+        value["progress_is_live"] = json!(is_live);
         value["attempts"] = elements::attempts_to_json(&attempts);
         value["insight"] = json!(insight);
         value["overrides"] = json!(overrides(&run));
@@ -70,7 +73,7 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
             + &elements::bad_ones(&tracked, &run)
             + &elements::attempts_to_text(&attempts, &tracked)
             + &drawn;
-        let text = summary::with_curves(&tracked, &tracker.state, &insight, &curves, bars);
+        let text = summary::with_curves(&tracked, &tracker.state, &insight, &curves, bars, is_live);
         session.output.result("show", &json!(null), &text)?;
     }
     Ok(0)

@@ -48,6 +48,7 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
     };
     let value = summary::to_json(&tracked, &tracker.state);
     session.output.result("submit", &value, &summary::to_text(&tracked, &tracker.state))?;
+    wait::tell_hopeless(session, &tracked);
     Ok(match how {
         WaitHow::State => code_of_state(tracked.status.state),
         WaitHow::Passthrough => own_code(&tracked.status),

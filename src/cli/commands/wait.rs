@@ -16,7 +16,8 @@ use crate::cli::summary;
 use crate::cli::track::{Tracked, Tracker, output_path};
 use crate::job::{JobState, Launcher, RunId, SchedulerKind, TimingPattern};
 use crate::plan::Plan;
-use crate::record::{RunRecord, resolve};
+use crate::record::{RunRecord, Status, resolve};
+use crate::scheduler::can_never_start;
 use crate::units::display_seconds;
 
 /// Pauses between two questions to a scheduler: many waiting users must not wear a controller out.
@@ -28,6 +29,9 @@ const LOCAL_PAUSE: Duration = Duration::from_millis(200);
 /// left the queue may still be writing its end mark, and one that has ended stays in the queue while a node clears up.
 const UNCLEAR_PATIENCE: Duration = Duration::from_secs(45);
 
+/// How long a scheduler must say that a job can never start: a limit may be changed, a node come up.
+const HOPELESS_PATIENCE: Duration = Duration::from_secs(10);
+
 /// A run that is waited for, with the output to look for epochs in.
 pub(crate) struct Watched {
     run_id: RunId,
@@ -35,6 +39,7 @@ pub(crate) struct Watched {
     timing: Option<TimingPattern>,
     epochs: Option<Epochs>,
     unclear_since: Option<Instant>,
+    hopeless_since: Option<Instant>,
     over: Option<Tracked>,
 }
 
@@ -58,6 +63,7 @@ impl Watched {
             timing: plan.timing.clone(),
             epochs: output.map(|output| Epochs::new(output, plan.timing.as_ref())),
             unclear_since: None,
+            hopeless_since: None,
             over: None,
         }
     }
@@ -69,9 +75,15 @@ impl Watched {
         let record = run.read_run()?;
         Ok(match plan {
             Some(plan) => Self::new(&record, &plan),
-            None => {
-                Self { run_id, local: false, timing: None, epochs: None, unclear_since: None, over: None }
-            }
+            None => Self {
+                run_id,
+                local: false,
+                timing: None,
+                epochs: None,
+                unclear_since: None,
+                hopeless_since: None,
+                over: None,
+            },
         })
     }
 
@@ -90,6 +102,19 @@ impl Watched {
         self.over.as_ref()
     }
 
+    /// A job that waits for what cannot come is not waited for, once its scheduler has said so for a while.
+    fn can_never_start(&mut self, tracked: &Tracked) -> bool {
+        let Status { state, reason, stuck, .. } = &tracked.status;
+        let is_hopeless = *state == JobState::Pending
+            && *stuck
+            && reason.as_deref().is_some_and(|reason| can_never_start(tracked.record.scheduler, reason));
+        let since = is_hopeless.then(|| *self.hopeless_since.get_or_insert_with(Instant::now));
+        if since.is_none() {
+            self.hopeless_since = None;
+        }
+        since.is_some_and(|since| since.elapsed() >= HOPELESS_PATIENCE)
+    }
+
     /// Decides whether the run is over.
     pub(crate) fn look(&mut self, tracked: Tracked) {
         let status = &tracked.status;
@@ -97,7 +122,7 @@ impl Watched {
             self.epochs = first_running(&tracked).map(|output| Epochs::new(output, self.timing.as_ref()));
         }
         let ended = status.state == JobState::Running && status.exit.is_some();
-        if status.state.is_final() {
+        if status.state.is_final() || self.can_never_start(&tracked) {
             self.over = Some(tracked);
         } else if tracked.has_no_answer() {
             // Nothing new is known; while its scheduler is silent a run is not given up.
@@ -148,10 +173,21 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
     let shown: Vec<_> = tracked.iter().map(|tracked| summary::to_json(tracked, &tracker.state)).collect();
     let text: Vec<String> = tracked.iter().map(|tracked| summary::to_text(tracked, &tracker.state)).collect();
     session.output.result("wait", &json!({ "runs": shown }), &text.join("\n"))?;
+    tracked.iter().for_each(|tracked| tell_hopeless(session, tracked));
     Ok(match tracked.first() {
         Some(tracked) if args.passthrough => own_code(&tracked.status),
         _ => tracked.iter().map(|tracked| code_of_state(tracked.status.state)).max().unwrap_or(0),
     })
+}
+
+/// The next step with a run that can never start.
+pub(crate) fn tell_hopeless(session: &Session, tracked: &Tracked) {
+    if tracked.status.state == JobState::Pending {
+        let run = &tracked.record.run_id.as_str()[..6];
+        session.output.note(&format!(
+            "run {run} can never start as it is; `dlrun cancel {run}` takes it out of the queue, then submit it with other resources"
+        ));
+    }
 }
 
 /// Waits until all runs are over, telling epochs as they end.

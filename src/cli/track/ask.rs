@@ -80,6 +80,7 @@ impl Tracker<'_> {
         let state = status.as_ref().map_or(JobState::Pending, |status| status.state);
         let known = status.as_ref().filter(|status| status.state.is_final());
         QueueEntry {
+            expected_start_ms: None,
             job_id: job.job_id.clone(),
             state,
             raw_state: status.as_ref().and_then(|status| status.raw_state.clone()).unwrap_or_default(),

@@ -200,6 +200,7 @@ mod tests {
 
     fn entry(state: JobState, elements: Option<&str>) -> QueueEntry {
         QueueEntry {
+            expected_start_ms: None,
             job_id: JobId("7".into()),
             state,
             raw_state: "RAW".into(),

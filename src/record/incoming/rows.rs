@@ -135,6 +135,7 @@ pub(super) struct RunRow {
 impl From<RunRow> for Incoming {
     fn from(row: RunRow) -> Self {
         let status = Status {
+            expected_start_ms: None,
             state: row.state,
             raw_state: row.raw_state,
             reason: row.reason,

@@ -230,6 +230,7 @@ impl Local {
             _ => (JobState::Unknown, "gone", Some("its runner was killed".to_owned())),
         };
         Some(QueueEntry {
+            expected_start_ms: None,
             job_id: ticket.job_id,
             state,
             raw_state: raw.to_owned(),

@@ -96,6 +96,7 @@ fn seen(id: &str, job: &Value) -> Seen {
     let time = |key: &str| job.text(key).and_then(time_ms);
     let depends = depends(job.text("depend").unwrap_or_default());
     let entry = QueueEntry {
+        expected_start_ms: None,
         job_id: JobId(id.to_owned()),
         state,
         raw_state: raw_state.to_owned(),

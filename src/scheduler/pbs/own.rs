@@ -97,6 +97,7 @@ mod tests {
 
     fn entry(id: &str, submitted_at_ms: u64, state: JobState) -> QueueEntry {
         QueueEntry {
+            expected_start_ms: None,
             job_id: JobId(id.into()),
             state,
             raw_state: "RAW".into(),

@@ -33,6 +33,7 @@ use crate::site::SiteModel;
 pub(crate) use directives::output;
 pub use directives::{directives, shape};
 pub(super) use gres::gpus;
+pub(super) use reasons::is_hopeless;
 pub use reasons::meaning;
 pub use sbatch::OWN_VARIABLES;
 pub(super) use scontrol::seconds;

@@ -78,6 +78,7 @@ pub(super) mod tests {
 
     fn line(id: &str, submitted_at_ms: u64, state: JobState) -> Line {
         let entry = QueueEntry {
+            expected_start_ms: None,
             job_id: JobId(id.to_owned()),
             state,
             raw_state: "RAW".to_owned(),

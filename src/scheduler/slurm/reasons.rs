@@ -11,18 +11,20 @@ use crate::record::ExitStatus;
 enum Outlook {
     /// It passes, or the job is over.
     Passes,
-    /// Only a change of the job, of the site or a person's release helps.
+    /// A person's release, or a change of the site, helps.
     Stuck,
+    /// Only another job helps.
+    Never,
 }
 
-use Outlook::{Passes, Stuck};
+use Outlook::{Never, Passes, Stuck};
 
 /// Reason, outlook, meaning. Sentences of the controller are known by their beginning.
 const REASONS: &[(&str, Outlook, &str)] = &[
     ("Priority", Passes, "jobs of higher priority come first"),
     ("Resources", Passes, "the nodes that it needs are in use"),
     ("Dependency", Passes, "a job that it depends on is not there yet"),
-    ("DependencyNeverSatisfied", Stuck, "what it depends on can no longer happen; cancel it"),
+    ("DependencyNeverSatisfied", Never, "what it depends on can no longer happen; cancel it"),
     ("BeginTime", Passes, "it may not start yet: its begin time, or the pause after a requeue"),
     ("Licenses", Passes, "its licences are in use"),
     ("JobArrayTaskLimit", Passes, "as many elements of its array run as may run at a time"),
@@ -35,34 +37,34 @@ const REASONS: &[(&str, Outlook, &str)] = &[
     ),
     (
         "PartitionTimeLimit",
-        Stuck,
+        Never,
         "its time limit is over that of its queue, or its queue has too few nodes up",
     ),
-    ("PartitionNodeLimit", Stuck, "it asks for more or fewer nodes than its queue gives"),
+    ("PartitionNodeLimit", Never, "it asks for more or fewer nodes than its queue gives"),
     ("PartitionDown", Stuck, "its queue starts no jobs until an administrator opens it"),
     ("PartitionInactive", Stuck, "its queue takes no jobs until an administrator opens it"),
-    ("PartitionConfig", Stuck, "its queue does not allow what it asks for"),
-    ("BadConstraints", Stuck, "no nodes can ever be what it asks for; change the job"),
+    ("PartitionConfig", Never, "its queue does not allow what it asks for"),
+    ("BadConstraints", Never, "no nodes can ever be what it asks for; change the job"),
     ("ReqNodeNotAvail", Passes, "a node that it asks for is down, drained or reserved"),
     ("Nodes required for job are DOWN", Passes, "nodes that it needs are down, drained or reserved"),
     ("NodeDown", Passes, "a node that it needs is down"),
     ("FrontEndDown", Passes, "the front end that would run it is down"),
     ("Reservation", Passes, "its reservation has not begun"),
-    ("ReservationDeleted", Stuck, "its reservation is gone; change the job"),
-    ("InvalidAccount", Stuck, "its account is not valid; change the job"),
-    ("InvalidQOS", Stuck, "its quality of service is not valid; change the job"),
-    ("AccountNotAllowed", Stuck, "its account may not use its queue"),
-    ("QOSNotAllowed", Stuck, "its quality of service may not use its queue"),
+    ("ReservationDeleted", Never, "its reservation is gone; change the job"),
+    ("InvalidAccount", Never, "its account is not valid; change the job"),
+    ("InvalidQOS", Never, "its quality of service is not valid; change the job"),
+    ("AccountNotAllowed", Never, "its account may not use its queue"),
+    ("QOSNotAllowed", Never, "its quality of service may not use its queue"),
     ("AccountingPolicy", Passes, "a limit of its account or quality of service is reached"),
     ("QOSUsageThreshold", Passes, "its quality of service has been used too much for now"),
     ("QOSJobLimit", Passes, "as many jobs of its quality of service run as may run at a time"),
     ("QOSResourceLimit", Passes, "its quality of service has as much as it may have at a time"),
-    ("QOSTimeLimit", Stuck, "its time limit is over that of its quality of service"),
+    ("QOSTimeLimit", Never, "its time limit is over that of its quality of service"),
     ("AssociationJobLimit", Passes, "as many jobs of its account run as may run at a time"),
     ("AssociationResourceLimit", Passes, "its account has as much as it may have at a time"),
-    ("AssociationTimeLimit", Stuck, "its time limit is over that of its account"),
-    ("MaxMemPerLimit", Stuck, "it asks for more memory than one job may have"),
-    ("DeadLine", Stuck, "it cannot end before its deadline"),
+    ("AssociationTimeLimit", Never, "its time limit is over that of its account"),
+    ("MaxMemPerLimit", Never, "it asks for more memory than one job may have"),
+    ("DeadLine", Never, "it cannot end before its deadline"),
     ("BurstBufferOperation", Stuck, "a burst buffer failed; change the job"),
     ("BurstBufferResources", Passes, "there is no room in the burst buffer"),
     ("BurstBufferStageIn", Passes, "its data is on the way to the burst buffer"),
@@ -116,7 +118,15 @@ pub fn meaning(reason: &str) -> Option<&'static str> {
 /// Says whether a job that waits for this reason waits for ever unless somebody does something.
 pub(super) fn is_stuck(reason: &str) -> bool {
     match known(reason) {
-        Some((_, outlook, _)) => *outlook == Stuck,
+        Some((_, outlook, _)) => *outlook != Passes,
+        None => limit(reason) == Some(Limit::PerJob),
+    }
+}
+
+/// Says whether a job that waits for this reason can never start as it is.
+pub(in crate::scheduler) fn is_hopeless(reason: &str) -> bool {
+    match known(reason) {
+        Some((_, outlook, _)) => *outlook == Never,
         None => limit(reason) == Some(Limit::PerJob),
     }
 }

@@ -48,6 +48,7 @@ fn line(text: &str) -> Option<Line> {
     let (exit, doubt) = exit(code, state);
     let reason = states::reason(reason).or(doubt);
     let entry = QueueEntry {
+        expected_start_ms: None,
         job_id: JobId(id.base.clone()),
         state,
         raw_state: raw.to_owned(),

@@ -70,6 +70,7 @@ fn line(text: &str) -> Option<Line> {
     let reason = states::reason(reason);
     let waits_for_ever = reason.as_deref().is_some_and(reasons::is_stuck) || states::is_held(raw);
     let entry = QueueEntry {
+        expected_start_ms: states::time_ms(started).filter(|_| state == JobState::Pending),
         job_id: JobId(id.base.clone()),
         state,
         raw_state: raw.to_owned(),

@@ -26,6 +26,7 @@ pub(super) fn entry(job: &Thing) -> Option<QueueEntry> {
         (None, None) => job.get("comment").filter(|_| waits).map(str::to_owned),
     };
     Some(QueueEntry {
+        expected_start_ms: None,
         job_id: JobId(job.id.clone()),
         state,
         raw_state: raw.to_owned(),
