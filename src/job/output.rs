@@ -19,8 +19,7 @@ impl OutputPattern {
     /// its id; for characters that a directive line cannot carry.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (dir, name) = text.rsplit_once('/').unwrap_or(("", text));
-        let allowed = |c: char| c.is_alphanumeric() || "._+-=,@:/%".contains(c);
-        if let Some(bad) = text.chars().find(|c| !allowed(*c)) {
+        if let Some(bad) = text.chars().find(|c| !is_allowed(*c)) {
             return Err(format!("must not contain {bad:?}"));
         }
         if name.is_empty() || text.starts_with('-') {
@@ -45,7 +44,7 @@ impl OutputPattern {
     ///
     /// # Errors
     /// When the indexes of an array are asked for where there is none, or are missing where there is one: all elements would
-    /// write into one file.
+    /// write into one file. When the user's name cannot stand in a path with patterns.
     pub fn of_job(&self, name: &str, user: &str, is_array: bool) -> Result<String, String> {
         match (is_array, self.0.contains("%a")) {
             (false, true) => return Err("`%a` is the index in an array, and this job is none".to_owned()),
@@ -54,8 +53,16 @@ impl OutputPattern {
             }
             _ => {}
         }
+        // Of `DOM\ann` the backslash would switch Slurm's patterns off.
+        if self.0.contains("%u") && user.contains(|c| !is_allowed(c) || "/%".contains(c)) {
+            return Err(format!("cannot have `%u`: `{user}` has characters that it must not contain"));
+        }
         Ok(self.0.replace("%A", "%j").replace("%x", name).replace("%u", user))
     }
+}
+
+fn is_allowed(c: char) -> bool {
+    c.is_alphanumeric() || "._+-=,@:/%".contains(c)
 }
 
 /// As [`OutputPattern::of_job`], as a problem of the job file.
@@ -83,6 +90,17 @@ mod tests {
         assert_eq!(of("all.out", false).as_deref(), Ok("all.out"));
         assert!(of("%x-%j.out", true).is_err_and(|why| why.contains("needs `%a`")));
         assert!(of("%x-%a.out", false).is_err_and(|why| why.contains("this job is none")));
+    }
+
+    #[test]
+    fn a_user_name_that_no_directive_can_carry_is_refused() {
+        let of =
+            |text: &str, user: &str| OutputPattern::parse(text).expect("a pattern").of_job("a", user, false);
+        for user in ["DOM\\ann", "ann b", "%j", "../ann"] {
+            assert!(of("%u-%j.out", user).is_err_and(|why| why.contains(user)), "{user}");
+            assert!(of("%x-%j.out", user).is_ok());
+        }
+        assert_eq!(of("%u.out", "ann@dom.org").as_deref(), Ok("ann@dom.org.out"));
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Overrides {
     pub(super) fn behind(&self, length: usize) -> Vec<String> {
         let mut at = length;
         let pad = |(_, line): (String, String)| {
-            let padded = format!("{:at$} {line}", "");
+            let padded = " ".repeat(at + 1) + &line;
             at = padded.len();
             padded
         };
@@ -179,6 +179,16 @@ mod tests {
         assert!(told[1].0 == "--set resources.node=2" && told[1].1.contains("unknown key"), "{told:?}");
         assert!(told[2].0 == "--set x", "{told:?}");
         assert!(told[3].1.contains("`run.env` must be a table"), "{told:?}");
+    }
+
+    #[test]
+    fn faults_behind_a_long_job_file_have_their_source() {
+        let file = format!("{FILE}# {}\n", "x".repeat(1 << 17));
+        let given = Overrides { name: Some("a b".to_owned()), ..overrides(&["resources.walltime=12"]) };
+        let problems = parse_with(&file, &given).expect_err("faults");
+        let source = |p: &Problem| given.at(p.span.as_ref().expect("a place"), file.len());
+        let sources: Vec<_> = problems.iter().filter_map(source).collect();
+        assert_eq!(sources, ["--set resources.walltime=12", "--name a b"]);
     }
 
     #[test]

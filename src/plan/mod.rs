@@ -367,6 +367,12 @@ impl Plan {
         self.output.clone().unwrap_or_else(|| format!("{}-%j{element}.out", self.name))
     }
 
+    /// Says whether no other job writes to the job's output file.
+    #[must_use]
+    pub fn has_own_output(&self) -> bool {
+        self.output.as_ref().is_none_or(|output| output.contains("%j"))
+    }
+
     /// The output file of a job whose id, as file names have it, is `id`; `%a` is left for the index.
     #[must_use]
     pub fn output_of(&self, id: &str) -> PathBuf {

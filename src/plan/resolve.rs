@@ -299,7 +299,15 @@ impl<'a> Resolver<'a> {
     fn output(&mut self, name: &str) -> Option<String> {
         let asked = self.spec.run.output.as_ref()?;
         let is_array = self.spec.resources.array.is_some();
-        output_of(asked, name, &self.facts.user, is_array).map_err(|problem| self.problems.push(problem)).ok()
+        let output = output_of(asked, name, &self.facts.user, is_array);
+        let output = output.map_err(|problem| self.problems.push(problem)).ok()?;
+        if !output.contains("%j") {
+            self.warnings.push(
+                "epochs are not recognised: other jobs may write to the output file; put `%j` into `run.output`"
+                    .to_owned(),
+            );
+        }
+        Some(output)
     }
 
     fn launcher(&mut self, nodes: u32, scheduler: SchedulerKind) -> Launcher {

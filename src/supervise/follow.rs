@@ -44,7 +44,14 @@ impl Followed {
             Follower::new(None)
         });
         let follower = follower.unwrap_or_else(|_| unreachable!("the built-in recognisers need no pattern"));
+        // What only echoes is a file of the run's own.
+        let is_shared = !*echo && context.plan.as_ref().is_some_and(|plan| !plan.has_own_output());
         let reader = match output.map(|output| Reader::open(&output.path, output.offset)) {
+            Some(_) if is_shared => {
+                let why = "other jobs may write to the output file; put `%j` into `run.output`";
+                missing.push(timing_missing(why.to_owned()));
+                None
+            }
             Some(Ok(reader)) => Some(reader),
             Some(Err(error)) => {
                 missing.push(timing_missing(format!("the output cannot be read: {error}")));

@@ -29,6 +29,13 @@ fn bash_completes_verbs_and_hides_inner_ones() {
     let _ = env.command("bash", ["-c", &runs]).arg(&script).run().code(0).never_says("train");
     let _ = env.submit(&env.job_called("train", "true", ""));
     let _ = env.command("bash", ["-c", &runs]).arg(&script).run().code(0).says("train\n");
+    // What a name says is not run, whoever lists it.
+    let other = env.fake("other").stdout("tr$(touch ran)\ntr-ue\n");
+    let runs = runs.replace(dlrun, "other");
+    let done = env.command("bash", ["-c", &runs]).arg(&script).run().code(0);
+    let _ = done.says("tr$(touch ran) tr-ue\n");
+    assert_eq!(other.call().argv, ["words", "runs"]);
+    assert!(!env.jobs().join("ran").exists());
     for kind in ["runs", "queues", "images"] {
         let _ = env.dlrun(["words", kind]).run().code(0);
     }

@@ -64,9 +64,25 @@ fn output_goes_where_the_job_file_says_and_is_found_there() {
     assert_eq!(fs::read_to_string(&path).expect("the output"), "hello\n");
     let _ = env.dlrun(["logs", &run]).run().code(0).says("hello");
     let one = env.write("one.toml", FILE.replace("[res", "output = \"all.out\"\n[res"));
+    let check = env.dlrun(["check", "--scheduler", "local"]).arg(&one).run().code(0);
+    let _ = check.warns("put `%j` into `run.output`");
     let _ = submit_and_wait(&env, &[one.to_str().expect("text")]);
-    let _ = submit_and_wait(&env, &[one.to_str().expect("text")]);
+    let shared = submit_and_wait(&env, &[one.to_str().expect("text")]);
     assert_eq!(fs::read_to_string(env.jobs().join("all.out")).expect("the output"), "hello\nhello\n");
+    // Lines of other jobs may be in it, so nothing is read from it.
+    let epochs =
+        ["--set", "run.command=[\"sh\", \"-c\", \"echo 'Epoch 1/1'; echo 'epoch 1 0.5s loss: 0.25'\"]"];
+    let epochs_of = |run: &str| {
+        let node = &env.show(run)["nodes"][0];
+        (node["progress"]["epochs"].as_array().map_or(0, Vec::len), node["missing"].to_string())
+    };
+    let told = submit_and_wait(&env, &[&["train"], &epochs[..]].concat());
+    assert_eq!(epochs_of(&told).0, 1, "{}", env.show(&told));
+    let shared_too = submit_and_wait(&env, &[&[one.to_str().expect("text")], &epochs[..]].concat());
+    for run in [shared, shared_too] {
+        let (epochs, missing) = epochs_of(&run);
+        assert!(epochs == 0 && missing.contains("put `%j` into `run.output`"), "{missing}");
+    }
 }
 
 #[test]
@@ -160,5 +176,34 @@ fn finished_runs_are_deleted_only_on_request_and_live_ones_never() {
     assert!(!record.exists() && !env.jobs().join("train-L1.out").exists());
     let list = env.dlrun(["list", "--json"]).run().code(0).result();
     assert_eq!(list["runs"].as_array().map(Vec::len), Some(1));
+    let _ = env.dlrun(["cancel", &live]).run().code(0);
+}
+
+#[test]
+fn outputs_that_others_own_stay_when_runs_are_deleted() {
+    let env = TestEnv::new();
+    let file = |name: &str, output: &str| env.write(name, FILE.replace("[res", &format!("{output}\n[res")));
+    let notes = env.write("notes.txt", "mine\n");
+    let _ = file("notes.toml", "output = \"notes.txt\"");
+    let _ = file("train.toml", "");
+    let over = ["notes", "train", "train"].map(|name| submit_and_wait(&env, &[name]));
+    // A run that goes on writes to the third one's file by another name.
+    std::os::unix::fs::symlink(".", env.jobs().join("here")).expect("ours");
+    let live = FILE.replace("echo hello $*", "sleep 60");
+    let live =
+        env.write("live.toml", live.replace("[res", "output = \"here/../jobs/here/train-L3.out\"\n[res"));
+    let live = env.submit(&live);
+    env.wait_state(&live, "running");
+    let connection = rusqlite::Connection::open(env.state().join("dlrun.db")).expect("the index");
+    for run in &over {
+        let sql =
+            "UPDATE run SET ended_at_ms = 1000, submitted_at_ms = 500, started_at_ms = 600 WHERE run_id = ?1";
+        assert_eq!(connection.execute(sql, [run]).expect("a change"), 1);
+    }
+    let done = env.dlrun(["prune", "--keep", "0", "--outputs", "--yes"]).run().code(0);
+    let _ = done.says("and 1 output file\n").says("deleted 3 runs").never_says("output files");
+    assert_eq!(fs::read_to_string(notes).expect("still there"), "mine\nhello\n");
+    let is_there = |name: &str| env.jobs().join(name).exists();
+    assert!(!is_there("train-L2.out") && is_there("train-L3.out"));
     let _ = env.dlrun(["cancel", &live]).run().code(0);
 }

@@ -43,6 +43,18 @@ fn submission_of_a_split_array_that_is_killed_half_way_loses_no_job() {
 }
 
 #[test]
+fn a_split_array_whose_parts_would_share_their_outputs_is_refused() {
+    let env = TestEnv::new();
+    slow_slurm(&env);
+    let submit = |output: &str| {
+        let file = env.job("true", &format!("output = \"{output}\"\n[resources]\narray = \"0-299\""));
+        env.dlrun(["submit", "--scheduler", "slurm", "--no-check"]).arg(&file).run()
+    };
+    let _ = submit("%x-%a.out").code(76).warns("`run.output` needs `%j`");
+    assert!(!env.root().join("bin/sbatch.calls/1").exists());
+}
+
+#[test]
 fn element_that_started_tells_the_job_id_of_an_array_whose_submission_was_killed() {
     let env = TestEnv::new();
     let _ = (env.fake("squeue"), env.fake("scancel"), env.fake("sbatch").hang());

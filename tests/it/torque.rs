@@ -290,6 +290,21 @@ fn mpirun_is_told_the_hosts() {
     assert!(!machines.exists());
 }
 
+#[test]
+fn a_directory_beside_an_output_without_the_job_id_stays_the_users() {
+    let env = TestEnv::new();
+    let _ = torque(&env, RUNS);
+    let _ = env.fake("mpirun").hook("echo \"$4\"");
+    fs::create_dir(env.jobs().join("mine.nodes")).expect("it is ours");
+    let run = "launcher = \"mpi\"\noutput = \"mine.out\"";
+    let id = submitted(&env, &job(&env, "true", run, "nodes = 2"));
+    wait_for("the job's end", || env.run_dir(&id).join("0.0/end.json").exists());
+    let output = fs::read_to_string(env.jobs().join("mine.out")).expect("the output");
+    let own = env.jobs().join("mine-14.nodes");
+    assert_eq!(output, format!("{}/machines\n", own.display()));
+    assert!(env.jobs().join("mine.nodes").exists() && !own.exists());
+}
+
 /// What `qstat -x` says of one job.
 fn told(id: &str, rest: &str) -> String {
     let now = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs();

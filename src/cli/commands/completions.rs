@@ -63,7 +63,12 @@ _dlrun_with_words() {
     -*) kind= ;;
     esac
     [ "$COMP_CWORD" -gt 1 ] && [ -n "$kind" ] && [[ $cur != -* ]] || return 0
-    COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" words "$kind" 2> /dev/null)" -- "$cur"))
+    COMPREPLY=()
+    # `compgen -W` would expand the words.
+    local word
+    while IFS= read -r word; do
+        [[ $word != "$cur"* ]] || COMPREPLY+=("$word")
+    done < <("${COMP_WORDS[0]}" words "$kind" 2> /dev/null)
 }
 complete -F _dlrun_with_words -o bashdefault -o default dlrun
 "#;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ use crate::cli::track::{FORGET_AFTER_MS, Tracked, Tracker};
 use crate::cli::when::{ago, parse_time};
 use crate::clock::now_ms;
 use crate::job::{JobState, RunId};
+use crate::plan::Plan;
 use crate::store::{Filter, RunRow, StoreError};
 use crate::units::Bytes;
 
@@ -28,7 +30,9 @@ struct Chosen {
     row: RunRow,
     /// Of its directory.
     bytes: u64,
+    /// Those that are to be deleted; behind [`delete`] those that were.
     outputs: Vec<PathBuf>,
+    is_deleted: bool,
 }
 
 /// Runs the verb. Without `--yes` it only shows what would go.
@@ -48,26 +52,27 @@ pub(crate) fn run(session: &Session, args: &Prune) -> Result<u8, Error> {
         named.insert(tracker.find(run)?);
     }
     let rows = tracker.store.list(usize::MAX >> 1, &Filter::default())?;
-    let (chosen, left) = choose(&tracker, rows, args, &named, before)?;
-    let mut failed = Vec::new();
+    let (mut chosen, left) = choose(&tracker, rows, args, &named, before)?;
     if args.yes {
-        for chosen in &chosen {
-            if let Err(why) = delete(&mut tracker, chosen) {
-                session.output.warning(&format!("run {} was not deleted: {why}", chosen.row.record.run_id));
-                failed.push(&chosen.row.record.run_id);
+        for chosen in &mut chosen {
+            match delete(&mut tracker, chosen) {
+                Ok(()) => chosen.is_deleted = true,
+                Err(why) => session
+                    .output
+                    .warning(&format!("run {} was not deleted: {why}", chosen.row.record.run_id)),
             }
         }
     }
     for (run_id, why) in left.iter().filter(|(run_id, _)| named.contains(run_id)) {
         session.output.warning(&format!("run {run_id} stays: {why}"));
     }
-    let gone = |chosen: &Chosen| args.yes && !failed.contains(&&chosen.row.record.run_id);
     let value = json!({
-        "runs": chosen.iter().map(|one| to_json(one, gone(one))).collect::<Vec<_>>(),
+        "runs": chosen.iter().map(to_json).collect::<Vec<_>>(),
         "left": left.iter().map(|(run, why)| json!({ "run_id": run, "why": why })).collect::<Vec<_>>(),
     });
     session.output.result("prune", &value, &to_text(&chosen, &left, args.yes))?;
-    Ok(if failed.is_empty() { 0 } else { Kind::CannotWrite.code() })
+    let is_done = !args.yes || chosen.iter().all(|one| one.is_deleted);
+    Ok(if is_done { 0 } else { Kind::CannotWrite.code() })
 }
 
 /// Those that go, and those that would if they were over, each with why it stays.
@@ -110,14 +115,22 @@ fn choose(
             }
             _ => {}
         }
-        kept.extend(row.record.output);
+        kept.extend(row.record.output.filter(|_| args.outputs).map(|output| canonical(Path::new(&output))));
     }
+    let (arrays, kept): (Vec<_>, BTreeSet<_>) = (
+        kept.iter().filter(|path| path.to_string_lossy().contains("%a")).cloned().collect(),
+        kept.into_iter().collect(),
+    );
+    // A file that another run writes too is not this run's alone.
+    let is_kept = |path: &Path| {
+        let path = canonical(path);
+        kept.contains(&path) || arrays.iter().any(|array| is_of_array(array, &path))
+    };
     let chosen = going.into_iter().map(|row| {
         let run = tracker.state.path().join("runs").join(row.record.run_id.as_str());
-        // A file that another run writes too is not this run's alone.
-        let is_own = args.outputs && row.record.output.as_ref().is_some_and(|output| !kept.contains(output));
-        let outputs = if is_own { outputs_of(tracker, &row) } else { Vec::new() };
-        Chosen { bytes: size(&run), outputs, row }
+        let mut outputs = if args.outputs { outputs_of(tracker, &row) } else { Vec::new() };
+        outputs.retain(|path| !is_kept(path));
+        Chosen { bytes: size(&run), outputs, row, is_deleted: false }
     });
     Ok((chosen.collect(), left))
 }
@@ -129,10 +142,25 @@ fn is_over(row: &RunRow) -> bool {
     row.status.state.is_final() || (is_lost && age > FORGET_AFTER_MS)
 }
 
-/// The output files of a run: regular ones of this user.
+/// A path by which two names of one file are equal; of a file that is not there its directory's.
+fn canonical(path: &Path) -> PathBuf {
+    let of_dir = || Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
+    fs::canonicalize(path).ok().or_else(of_dir).unwrap_or_else(|| path.to_owned())
+}
+
+/// Says whether a file may be that of an element of an array, whose name has `%a` for the index.
+fn is_of_array(array: &Path, path: &Path) -> bool {
+    let (array, path) = (array.to_string_lossy(), path.to_string_lossy());
+    let ends = (array.split("%a").next().unwrap_or_default(), array.rsplit("%a").next().unwrap_or_default());
+    path.starts_with(ends.0) && path.ends_with(ends.1)
+}
+
+/// The output files of a run: regular ones of this user, whose names have the job's id. Others may have been the user's
+/// before the run, which appended to them.
 fn outputs_of(tracker: &Tracker<'_>, row: &RunRow) -> Vec<PathBuf> {
     let found = tracker.state.run(&row.record.run_id).ok().and_then(|run| {
-        let reading = run.newest_outcome(0).ok()?;
+        let plan: Plan = serde_json::from_str(&run.read_plan().ok()?).ok()?;
+        let reading = run.newest_outcome(0).ok().filter(|_| plan.has_own_output())?;
         let elements = tracker.store.elements(&row.record.run_id).unwrap_or_default();
         let tracked = Tracked { record: row.record.clone(), status: row.status.clone(), reading, elements };
         outputs(&run, &tracked, Wanted::default()).ok()
@@ -142,6 +170,8 @@ fn outputs_of(tracker: &Tracker<'_>, row: &RunRow) -> Vec<PathBuf> {
         fs::symlink_metadata(path).is_ok_and(|file| file.is_file() && file.uid() == getuid().as_raw())
     };
     paths.retain(is_mine);
+    paths.sort();
+    paths.dedup();
     paths
 }
 
@@ -157,9 +187,13 @@ fn size(dir: &Path) -> u64 {
 }
 
 /// The output first: without its record nobody would find it.
-fn delete(tracker: &mut Tracker<'_>, chosen: &Chosen) -> Result<(), String> {
-    for path in &chosen.outputs {
-        fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
+fn delete(tracker: &mut Tracker<'_>, chosen: &mut Chosen) -> Result<(), String> {
+    for path in std::mem::take(&mut chosen.outputs) {
+        match fs::remove_file(&path) {
+            Ok(()) => chosen.outputs.push(path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        }
     }
     let run_id = &chosen.row.record.run_id;
     let dir = tracker.state.path().join("runs").join(run_id.as_str());
@@ -169,7 +203,7 @@ fn delete(tracker: &mut Tracker<'_>, chosen: &Chosen) -> Result<(), String> {
     tracker.store.write(|writer| writer.forget_run(run_id)).map_err(|error: StoreError| error.to_string())
 }
 
-fn to_json(chosen: &Chosen, is_deleted: bool) -> Value {
+fn to_json(chosen: &Chosen) -> Value {
     json!({
         "run_id": chosen.row.record.run_id,
         "name": chosen.row.record.name,
@@ -177,7 +211,7 @@ fn to_json(chosen: &Chosen, is_deleted: bool) -> Value {
         "ended_at_ms": chosen.row.status.ended_at_ms,
         "bytes": chosen.bytes,
         "outputs": chosen.outputs,
-        "deleted": is_deleted,
+        "deleted": chosen.is_deleted,
     })
 }
 
@@ -186,11 +220,15 @@ fn to_text(chosen: &[Chosen], left: &[(RunId, String)], is_done: bool) -> String
         let stay = left.first().map(|(_, why)| format!(" ({} stay: {why})", left.len()));
         return format!("no runs to delete{}\n", stay.unwrap_or_default());
     }
+    let chosen: Vec<&Chosen> = chosen.iter().filter(|one| one.is_deleted == is_done).collect();
     let mut rows = table();
-    for Chosen { row, bytes, outputs } in chosen {
+    for Chosen { row, bytes, outputs, .. } in &chosen {
         let ended = row.status.ended_at_ms.unwrap_or(row.record.submitted_at_ms);
-        let files =
-            if outputs.is_empty() { String::new() } else { format!("and {} output files", outputs.len()) };
+        let files = match outputs.len() {
+            0 => String::new(),
+            1 => "and 1 output file".to_owned(),
+            several => format!("and {several} output files"),
+        };
         let record = &row.record;
         let state = row.status.state.to_string();
         rows.add_row([

@@ -12,7 +12,7 @@ const RUNS: usize = 50;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Words) -> Result<u8, Error> {
-    let words = match args.kind {
+    let mut words = match args.kind {
         WordKind::Runs => runs(session).unwrap_or_default(),
         WordKind::Queues => kept_queues(session),
         WordKind::Images => session.catalogue().map_or_else(
@@ -20,9 +20,15 @@ pub(crate) fn run(session: &Session, args: &Words) -> Result<u8, Error> {
             |catalogue| catalogue.entries.into_iter().map(|entry| entry.name).collect(),
         ),
     };
+    words.retain(|word| is_harmless(word));
     let text: String = words.iter().map(|word| format!("{word}\n")).collect();
     session.output.result("words", &serde_json::json!({ "words": words }), &text)?;
     Ok(0)
+}
+
+/// Says whether no shell reads anything into a word: names of imported runs, queues and images are written by others.
+fn is_harmless(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "._+@/:-".contains(c))
 }
 
 /// The shortest ids that are clear, then the names.
@@ -37,4 +43,21 @@ fn runs(session: &Session) -> Option<Vec<String>> {
     names.dedup();
     words.append(&mut names);
     Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_a_shell_could_read_are_left_out() {
+        assert!(
+            ["train-7b_v1.2", "0k3f", "pytorch@2.1+cu118", "site/a:b"].iter().all(|word| is_harmless(word))
+        );
+        assert!(
+            !["", "$(touch x)", "`id`", "a b", "~root", "a;b", "*", "a\\b", "'"]
+                .iter()
+                .any(|word| is_harmless(word))
+        );
+    }
 }

@@ -70,7 +70,7 @@ fn create_output(plan: &crate::plan::Plan, first: u64) -> Result<(u64, PathBuf),
     loop {
         let path = plan.output_of(&format!("L{number}"));
         // Who wants one file for all runs of a job gets it.
-        let is_own = plan.output_pattern().contains("%j");
+        let is_own = plan.has_own_output();
         match OpenOptions::new().create(true).create_new(is_own).append(true).mode(0o666).open(&path) {
             Ok(_) => return Ok((number, path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,

@@ -92,7 +92,8 @@ fi
 pub(super) fn before(plan: &Plan) -> String {
     match plan.launcher {
         Launcher::Mpi => {
-            format!("{DIRECTORY}{}", MACHINES.replace("@TASKS@", &plan.resources.tasks_per_node.to_string()))
+            let tasks = plan.resources.tasks_per_node.to_string();
+            format!("{}{}", directory(plan), MACHINES.replace("@TASKS@", &tasks))
         }
         Launcher::Each => {
             let kept: Vec<&str> = plan.env.iter().map(|variable| variable.name.as_str()).collect();
@@ -100,7 +101,7 @@ pub(super) fn before(plan: &Plan) -> String {
             let options = if plan.scheduler == SchedulerKind::Torque { "-u" } else { "--" };
             let own: Vec<&str> = NODES_OWN.into_iter().filter(|name| !kept.contains(name)).collect();
             let each = EACH.replace("@OWN@", &own.join(" ")).replace("@OPTIONS@", options);
-            format!("{DIRECTORY}dlrun_node_script={}\n{each}", quoted(&node))
+            format!("{}dlrun_node_script={}\n{each}", directory(plan), quoted(&node))
         }
         _ => String::new(),
     }
@@ -121,9 +122,16 @@ pub(super) fn ranks(plan: &Plan) -> String {
     format!("mpirun -np {ranks} -machinefile \"$dlrun_dir/machines\"")
 }
 
+/// The directory is deleted, so its name is the job's alone: `run.output` need not have the id and the index, or not apart.
+fn directory(plan: &Plan) -> String {
+    let index = index_variable(plan.scheduler);
+    let own = plan.output.as_ref().map(|_| format!("-${{PBS_JOBID%%[!0-9]*}}${{{index}:+_${index}}}"));
+    DIRECTORY.replace("@OWN@", &own.unwrap_or_default())
+}
+
 const DIRECTORY: &str = r#"
 # A directory that all nodes see, for as long as the job runs.
-dlrun_dir=$dlrun_output.nodes
+dlrun_dir=$dlrun_output@OWN@.nodes
 rm -rf -- "$dlrun_dir"
 mkdir -m 700 -- "$dlrun_dir" || refuse 73 "the directory $dlrun_dir cannot be made"
 "#;

@@ -67,6 +67,16 @@ pub(super) fn plan_of(plan: &Plan, parts: &[Part], at: usize, former: Option<&Jo
     own
 }
 
+/// Says why elements of a split array would write into one file; `None` where none would.
+pub(super) fn shared_output(plan: &Plan, parts: &[Part]) -> Option<String> {
+    (parts.len() > 1 && !plan.has_own_output()).then(|| {
+        let count = parts.len();
+        format!(
+            "`run.output` needs `%j`: the array is split into {count} jobs, in each of which `%a` begins anew"
+        )
+    })
+}
+
 /// Says why a dependency cannot be kept by a split array; `None` where all can.
 pub(super) fn lost_dependency(plan: &Plan, parts: &[Part]) -> Option<String> {
     let lost = plan.resources.depends.iter().any(|depend| {

@@ -32,9 +32,11 @@ fn arguments(plan: &Plan) -> Vec<String> {
 fn parts_of(plan: &Plan, max_index: Option<u32>) -> Result<Vec<Part>, SchedulerError> {
     let Some(array) = &plan.resources.array else { return Ok(Vec::new()) };
     let parts = parts::split(array, max_index.unwrap_or(u32::MAX));
-    let parts = parts.and_then(|parts| match parts::lost_dependency(plan, &parts) {
-        Some(why) => Err(why),
-        None => Ok(parts),
+    let parts = parts.and_then(|parts| {
+        match parts::lost_dependency(plan, &parts).or_else(|| parts::shared_output(plan, &parts)) {
+            Some(why) => Err(why),
+            None => Ok(parts),
+        }
     });
     parts.map_err(|why| SchedulerError::Impossible { scheduler: NAME, why })
 }
