@@ -504,11 +504,18 @@ pub(super) mod tests {
             version: None,
             requirements: "/home/u/requirements.txt".into(),
         };
-        let plan = plan("", &SiteFacts { python: Some(python), ..facts() });
+        let mut facts = SiteFacts { python: Some(python), ..facts() };
+        let plan = plan("", &facts);
         let decision = decision(&plan, "environment");
         assert_eq!(decision.value, "python environment /home/u/env");
         assert!(decision.why.contains("no container runtime"), "{}", decision.why);
         assert_eq!(decision.rejected.len(), 2);
+
+        // A name that is not clear keeps the environment: it may give the software.
+        facts.images.frameworks.push("pytorch".to_owned());
+        let unclear = self::plan("[framework]\nname = \"torch\"\n", &facts);
+        assert_eq!(unclear.python_env.as_deref(), Some("/home/u/env"));
+        assert!(unclear.warnings.iter().any(|warning| warning.contains("`framework.name`")));
     }
 
     #[test]
