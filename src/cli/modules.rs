@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use crate::command::{CommandError, Tool};
+use crate::scheduler::script::module_words;
 
 /// How long all modules together may take: a hanging profile must not hold `dlrun check`.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The script's exit code where this machine has no `module`.
 const NO_MODULE: i32 = 97;
-/// Loads its arguments one by one and names the first that fails. The names are arguments: no shell reads them. Older versions
-/// of Environment Modules report a failure on standard error alone.
+/// Its arguments are, for each module, how many words follow, its name and the words of `module`. Names the first that fails.
+/// No shell reads them. Older versions of Environment Modules report a failure on standard error alone.
 const SCRIPT: &str = r#"
 if ! command -v module > /dev/null; then
     for init in /etc/profile.d/lmod.sh /etc/profile.d/modules.sh /usr/share/lmod/lmod/init/bash \
@@ -18,12 +19,15 @@ if ! command -v module > /dev/null; then
     done
 fi
 command -v module > /dev/null || exit 97
-for name; do
-    said=$(module load "$name" 2>&1)
+while [ $# -gt 0 ]; do
+    count=$1 name=$2
+    shift 2
+    said=$(module "${@:1:count}" 2>&1)
     code=$?
     case $said in *:ERROR:*) code=1 ;; esac
     [ "$code" -eq 0 ] || { printf '%s\n%s' "$name" "$said"; exit 98; }
-    module load "$name" > /dev/null 2>&1
+    module "${@:1:count}" > /dev/null 2>&1
+    shift "$count"
 done
 "#;
 
@@ -42,7 +46,12 @@ pub(crate) enum Loaded {
 
 /// Tries to load modules in a login shell of their own, one after the other.
 pub(crate) fn load(modules: &[String]) -> Loaded {
-    let words = ["-l", "-c", SCRIPT, "bash"].into_iter().chain(modules.iter().map(String::as_str));
+    let mut words = ["-l", "-c", SCRIPT, "bash"].map(str::to_owned).to_vec();
+    for module in modules {
+        let own = module_words(module);
+        words.extend([own.len().to_string(), module.clone()]);
+        words.extend(own.into_iter().map(str::to_owned));
+    }
     match Tool::new("bash").args(words).timeout(PATIENCE).run() {
         Ok(output) if output.status.success() => Loaded::Yes,
         Ok(output) if output.status.code() == Some(NO_MODULE) => {

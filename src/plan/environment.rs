@@ -8,6 +8,9 @@ use crate::diagnostic::Problem;
 use crate::flags::Container;
 use crate::job::{Framework, Located, OwnPython};
 
+/// What to do where a job file names both.
+pub(super) const OWN_OR_IMAGE: &str = "take out `[python]` or `[image]`";
+
 impl Resolver<'_> {
     /// Container, else `[python]`, else the host.
     pub(super) fn environment(&mut self, prospect: &mut Prospect) -> (Option<Container>, Option<String>) {
@@ -36,8 +39,9 @@ impl Resolver<'_> {
         let image = &self.spec.image;
         if image.path.is_some() || image.uri.is_some() {
             let message = "the command runs in an image, where no environment of the node is activated";
-            let hint = "take out `[python]` or `[image]`";
-            self.problems.push(Problem::at(own.span.clone(), message).hinted(hint));
+            self.problems.push(Problem::at(own.span.clone(), message).hinted(OWN_OR_IMAGE));
+        } else if !image.none {
+            self.missing_image("the job file names a Python environment");
         }
         match &own.value {
             OwnPython::Venv(dir) => {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::environment::OWN_OR_IMAGE;
 use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
 use crate::catalogue::{
@@ -154,13 +155,19 @@ impl Resolver<'_> {
         }))
     }
 
-    /// What keeps the catalogue's images from the job although it asks for them is an error: the host would run something else.
+    /// What keeps the catalogue's images from the job although it asks for them is an error, unless something else may give
+    /// the software: the host would run something else.
     fn unclear_framework(&mut self) {
         let asked = &self.spec.framework;
         let is_known = !self.facts.images.entries.is_empty() || self.spec.image.build == BuildMode::Auto;
+        let has_other = self.facts.python.is_some() || !self.spec.run.modules.is_empty();
+        let is_error = self.key_of_containers().is_some() || !has_other;
         let mut tell = |message: String, hint: &str| {
             let hint = format!("{hint}; `[image] none = true` runs it without an image");
-            self.problems.push(Problem::of_file(message).hinted(hint));
+            match is_error {
+                true => self.problems.push(Problem::of_file(message).hinted(hint)),
+                false => self.warnings.push(format!("{message}: no image is chosen; {hint}")),
+            }
         };
         if let Some(Err(why)) = asked.version.as_deref().map(VersionRange::parse)
             && is_known
@@ -281,8 +288,8 @@ impl Resolver<'_> {
         self.candidates = candidates;
     }
 
-    /// No image was found; that is an error only where the job file wants one.
-    fn missing_image(&mut self, why: &str) {
+    /// A key of the job file that only a container has a use for.
+    fn key_of_containers(&self) -> Option<&'static str> {
         let image = &self.spec.image;
         let asks = [
             (!image.bind.is_empty(), "bind"),
@@ -293,7 +300,13 @@ impl Resolver<'_> {
             (!image.options.is_empty(), "options"),
             (image.build == BuildMode::Auto && self.no_image.is_none(), "build"),
         ];
-        let Some((_, key)) = asks.into_iter().find(|(asks, _)| *asks) else {
+        asks.into_iter().find(|(asks, _)| *asks).map(|(_, key)| key)
+    }
+
+    /// No image was found; that is an error only where the job file wants one.
+    pub(super) fn missing_image(&mut self, why: &str) {
+        let image = &self.spec.image;
+        let Some(key) = self.key_of_containers() else {
             // They say which image is meant, as the framework does, and nothing of how it is entered.
             if !self.candidates.is_empty() || !image.packages.is_empty() {
                 self.warnings.push(format!("no image is chosen: {why}"));
@@ -304,6 +317,7 @@ impl Resolver<'_> {
             return;
         }
         let hint = match &self.spec.framework.name {
+            _ if self.spec.own_python.is_some() => OWN_OR_IMAGE,
             Some(_) => "`dlrun image list` shows the catalogue; name an image by `image.path` or `image.uri`",
             None => "name it by `image.path` or `image.uri`, or by `[framework] name` one of the catalogue",
         };

@@ -372,10 +372,13 @@ impl<'a> Resolver<'a> {
     fn pass_through(&mut self, resources: &PlannedResources, scheduler: SchedulerKind) {
         let section = &self.spec.scheduler;
         let options = section.directives.iter().chain(&section.arguments);
+        let is_found = section.kind.is_none_or(|kind| kind == SchedulerKind::Auto);
         let problem = |option: &Located<String>| match scheduler {
             kind if kind.is_pbs() => pass_through_pbs::problem(option, kind),
             SchedulerKind::Slurm => {
-                pass_through::problem(option).or_else(|| said_twice::problem(option, resources))
+                let of_pbs = pass_through::of_pbs(option).filter(|_| is_found);
+                let own = || pass_through::problem(option);
+                of_pbs.or_else(own).or_else(|| said_twice::problem(option, resources))
             }
             _ => pass_through::problem(option),
         };
@@ -509,11 +512,18 @@ pub(super) mod tests {
             version: None,
             requirements: "/home/u/requirements.txt".into(),
         };
-        let plan = plan("", &SiteFacts { python: Some(python), ..facts() });
+        let mut facts = SiteFacts { python: Some(python), ..facts() };
+        let plan = plan("", &facts);
         let decision = decision(&plan, "environment");
         assert_eq!(decision.value, "python environment /home/u/env");
         assert!(decision.why.contains("no container runtime"), "{}", decision.why);
         assert_eq!(decision.rejected.len(), 2);
+
+        // A name that is not clear keeps the environment: it may give the software.
+        facts.images.frameworks.push("pytorch".to_owned());
+        let unclear = self::plan("[framework]\nname = \"torch\"\n", &facts);
+        assert_eq!(unclear.python_env.as_deref(), Some("/home/u/env"));
+        assert!(unclear.warnings.iter().any(|warning| warning.contains("`framework.name`")));
     }
 
     #[test]
@@ -576,6 +586,8 @@ pub(super) mod tests {
         assert!(
             problem("[scheduler]\ndirectives = [\"--output=x\"]\n", &with_slurm(&[])).contains("dlrun's own")
         );
+        let pbs = "[scheduler]\ndirectives = [\"-W umask=022\"]\n";
+        assert!(problem(pbs, &with_slurm(&[])).contains("is an option of PBS"));
         let twice = "[resources]\nwalltime = \"1h\"\n[scheduler]\ndirectives = [\"--time=5\"]\n";
         assert!(problem(twice, &with_slurm(&[])).contains("`--time=5` and `resources.walltime`"));
         assert!(problem("[scheduler]\narguments = [\"--export\"]\n", &with_slurm(&[])).contains("one word"));

@@ -220,6 +220,47 @@ fn a_program_that_only_an_image_would_have_is_told() {
 }
 
 #[test]
+fn a_framework_that_is_not_clear_is_an_error_only_where_nothing_else_gives_it() {
+    let env = TestEnv::new();
+    shelf(&env, "a.toml", &image(&env, "tf", "version = \"2.1\""));
+    let run = |keys: &str, tables: &str, code| {
+        let file = env.write("job.toml", format!("[run]\ncommand = [\"true\"]\n{keys}\n{tables}"));
+        env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(code)
+    };
+    let modules = "modules = [\"tensorflow/2\"]";
+    let name = "[framework]\nname = \"tf\"\n";
+    let version = "[framework]\nname = \"tensorflow\"\nversion = \"latest\"\n";
+    for (framework, key) in [(name, "`framework.name`: "), (version, "`framework.version`: ")] {
+        let with = |table: &str| format!("{framework}{table}");
+        let _ = run("", framework, 65).warns(key);
+        let _ = run(modules, framework, 0).says(&format!("warning: {key}"));
+        let _ = run(modules, &with("[image]\nbuild = \"auto\"\n"), 65).warns(key);
+        let _ = run(modules, &with("[image]\nrequire_gpu = true\n"), 65).warns(key);
+        let _ = run("", &with("[python]\nvenv = \"env\"\n"), 0).never_says(key);
+    }
+}
+
+#[test]
+fn keys_of_images_beside_an_environment_of_the_node_are_errors() {
+    let env = TestEnv::new();
+    for python in ["venv = \"env\"", "conda = \"e\""] {
+        let plan = |keys: &str, code| {
+            let file = env.job("true", &format!("[python]\n{python}\n[image]\n{keys}\n"));
+            env.dlrun(["plan", "--scheduler", "local"]).arg(&file).run().code(code)
+        };
+        for (keys, key) in
+            [("bind = [\"/tmp\"]", "bind"), ("build = \"auto\"", "build"), ("cleanenv = true", "cleanenv")]
+        {
+            let _ = plan(keys, 65)
+                .warns(&format!("`image.{key}` is for a container, and there is no image"))
+                .warns("the job file names a Python environment")
+                .warns("take out `[python]` or `[image]`");
+        }
+        let _ = plan("none = true", 0);
+    }
+}
+
+#[test]
 fn an_image_that_is_named_by_a_way_up_is_known() {
     let env = TestEnv::new();
     shelf(&env, "a.toml", &image(&env, "tf", "version = \"2.1\""));

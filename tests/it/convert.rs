@@ -567,6 +567,8 @@ fn pbs_options_of_both_dialects() {
         assert_lines(&script(options), wanted);
         assert_lines(&script(options), &["command = [\"./a\"]"]);
     }
+    let shared = spec(&converted(&script("-l walltime=1:00:00 -r n")));
+    assert_eq!(shared.scheduler.kind, None, "it is found at submission");
     let alone = "#PBS -l nodes=1:ppn=8\ncd $PBS_O_WORKDIR\n./a\n";
     assert_lines(alone, &["nodes = 1", "cpus_per_task = 8"]);
     let refused = converted("#PBS -l nodes=0\n./a\n");

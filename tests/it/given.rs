@@ -142,6 +142,17 @@ fn modules_that_do_not_load_are_told_before_the_job_waits() {
     let _ = check(&env, 66).warns("`run.modules`: `nccl` does not load here: no such module");
     profile(&env, "module() { :; }\n");
     let _ = check(&env, 0).says("its modules load here\n");
+    // What is no name is a verb of `module` itself.
+    let verbs = "modules = [\"purge\", \"use /a\", \"swap a b\", \"cuda\", \"unload c\"]\n[res";
+    let _ = env.write("train.toml", FILE.replace("[res", verbs));
+    let known = "purge | use?/a | swap?a?b | load?cuda | unload?c";
+    profile(
+        &env,
+        &format!("module() {{ case \"$*\" in {known}) ;; *) echo not \"$*\"; return 1 ;; esac; }}\n"),
+    );
+    let _ = check(&env, 0).says("its modules load here\n");
+    profile(&env, "module() { [ \"$1\" != swap ] || { echo no such module >&2; return 1; }; }\n");
+    let _ = check(&env, 66).warns("`swap a b` does not load here: no such module");
 }
 
 #[test]

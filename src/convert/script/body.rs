@@ -1,5 +1,7 @@
 //! The commands of a script: what loads modules, sets variables and starts one program can be said by a job file.
 
+use std::cell::RefCell;
+
 use super::container::{self, Contained, OPEN, joined};
 use super::shell;
 use crate::convert::draft::Draft;
@@ -32,6 +34,8 @@ pub(super) struct Simple {
     pub(super) dir: String,
     /// Variables that only the script has.
     locals: Vec<(String, String)>,
+    /// Those that no later line uses.
+    unused: Vec<String>,
     /// The shell file that brings conda; empty where conda itself is asked for it.
     conda: Option<String>,
     /// Unset variables and broken pipelines end the script.
@@ -101,7 +105,11 @@ pub(super) fn read(body: &str, known: &Known<'_>) -> Body {
             return Body::Script;
         }
     }
-    if simple.command.is_empty() { Body::Script } else { Body::Simple(Box::new(simple)) }
+    if simple.command.is_empty() || !simple.has_plain_locals() {
+        Body::Script
+    } else {
+        Body::Simple(Box::new(simple))
+    }
 }
 
 /// The directory of submission, as scripts name it.
@@ -129,8 +137,13 @@ impl Simple {
             return Some(());
         }
         let left_open = |name: &str| format!("{OPEN}{name}{OPEN}");
-        let value = |name: &str| Some(self.value(name, known).unwrap_or_else(|| left_open(name)));
+        let asked = RefCell::new(Vec::new());
+        let value = |name: &str| {
+            asked.borrow_mut().push(name.to_owned());
+            Some(self.value(name, known).unwrap_or_else(|| left_open(name)))
+        };
         if let Some(words) = expand(line, &value) {
+            self.unused.retain(|name| !asked.borrow().contains(name));
             let all: Vec<&str> = words.iter().map(String::as_str).collect();
             if let Some(taken) = self.prepare(&all, known) {
                 return taken;
@@ -176,14 +189,25 @@ impl Simple {
             ["export", pairs @ ..] => self.export(pairs),
             [pair] => {
                 let (name, value) = assignment(pair)?;
-                let is_own = !OF_JOBS.iter().any(|known| name.starts_with(known)) && !value.starts_with('~');
+                // A tilde is a home directory to the shell there too.
+                let has_tilde = value.starts_with('~') || value.contains(":~");
+                let is_own = !OF_JOBS.iter().any(|known| name.starts_with(known)) && !has_tilde;
                 self.locals.retain(|(known, _)| known != name);
+                self.unused.push(name.to_owned());
                 self.locals.push((name.to_owned(), value.to_owned()));
                 // Of a variable of the job it would be the program's too.
                 (is_own && !self.env.iter().any(|(known, _)| known == name)).then_some(())
             }
             _ => return None,
         })
+    }
+
+    /// The shell that submits may export a variable of any name, and then setting it reaches the program without `export`.
+    /// Names in capitals, and what the script itself makes no use of, look like that.
+    fn has_plain_locals(&self) -> bool {
+        let is_plain =
+            |name: &str| name.contains(char::is_lowercase) && !self.unused.iter().any(|un| un == name);
+        self.locals.iter().all(|(name, _)| is_plain(name))
     }
 
     fn change_directory(&mut self, dir: &str, known: &Known<'_>) -> Option<()> {
@@ -378,11 +402,24 @@ mod tests {
         let simple = simple(body);
         assert_eq!(simple, None, "a tilde in a value is a home directory to the shell");
         let body =
-            "DATA=/d/x\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\ncd ~/w\npython a.py \"${DATA}/y\" ~/z";
+            "data=/d/x\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\ncd ~/w\npython a.py \"${data}/y\" ~/z";
         let simple = self::simple(body).expect("it is simple");
         assert_eq!(simple.command, ["python", "a.py", "/d/x/y", "/home/u/z"]);
         assert_eq!(simple.env, [("OMP_NUM_THREADS".to_owned(), "8".to_owned())]);
         assert_eq!(simple.dir, "/home/u/w");
+    }
+
+    #[test]
+    fn a_variable_that_is_exported_later_is_one_of_the_job() {
+        let simple = simple("LC_ALL=C\nexport LC_ALL\n./a").expect("it is simple");
+        assert_eq!(simple.env, [("LC_ALL".to_owned(), "C".to_owned())]);
+    }
+
+    #[test]
+    fn a_variable_of_the_container_that_only_the_job_knows_is_left_to_the_shell() {
+        let line = "apptainer exec --env X=$FOO t.sif ./a";
+        let simple = simple(line).expect("one command");
+        assert_eq!((simple.command, simple.container), (vec!["bash".into(), "-c".into(), line.into()], None));
     }
 
     #[test]
@@ -442,6 +479,10 @@ mod tests {
             "export A=~/x\n./a",
             "export BASH_ENV=x\n./a",
             "OMP_NUM_THREADS=1\n./a",
+            "LC_ALL=C\n./a",
+            "HF_HOME=/x\n./a $HF_HOME",
+            "http_proxy=x\n./a",
+            "p=/a:~/b\n./a $p",
             "export A=1\nA=2\n./a",
             "X=$Y\n./a $X",
             "./a\n./b",

@@ -141,11 +141,11 @@ fn as_bind(text: &str, dir: &str) -> Option<String> {
     (is_whole && Bind::parse(&bind).is_ok()).then_some(bind)
 }
 
-/// `A=1,B=2`.
+/// `A=1,B=2`. What only the job knows is no value.
 fn variables(list: &str) -> Option<Vec<(String, String)>> {
     let pair = |part: &str| {
         let (name, value) = part.split_once('=')?;
-        (!OF_THE_NODE.contains(&name)).then(|| (name.to_owned(), value.to_owned()))
+        (!OF_THE_NODE.contains(&name) && !part.contains(OPEN)).then(|| (name.to_owned(), value.to_owned()))
     };
     list.split(',').map(pair).collect()
 }
@@ -191,6 +191,7 @@ mod tests {
         for line in [
             "singularity exec --pwd /x t.sif a",
             "singularity exec --env PATH=/x t.sif a",
+            "singularity exec --env A=1,X=@FOO@ t.sif a",
             "singularity exec -B . t.sif a",
             "singularity exec -B @X@ t.sif a",
             "singularity exec --unknown t.sif a",

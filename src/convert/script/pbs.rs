@@ -167,7 +167,7 @@ impl Job {
         Ok(())
     }
 
-    /// The dialect that the options are of. Where all of PBS has them, Torque is as good as OpenPBS.
+    /// The dialect that the options are of, and the scheduler where they are of one alone: else it is found at submission.
     fn dialect(&self, letters: &[Letter], draft: &mut Draft) -> Format {
         let has = |letter: char| letters.iter().find(|known| known.letter == letter).map(Letter::origin);
         let openpbs = self.resources.openpbs.clone().or_else(|| has('J')).or_else(|| has('P'));
@@ -176,11 +176,11 @@ impl Job {
             (Some(origin), _) => (Format::OpenPbs, "openpbs", origin),
             (None, Some(origin)) => (Format::Torque, "torque", origin),
             (None, None) => {
-                let origin =
-                    letters.first().map_or(Origin { about: "#PBS".to_owned(), span: 0..0 }, Letter::origin);
-                let what = "nothing tells Torque from OpenPBS, so it is taken for Torque: `scheduler.kind`";
-                draft.note(&Origin { about: "#PBS".to_owned(), span: origin.span.clone() }, what);
-                (Format::Torque, "torque", origin)
+                let span = letters.first().map_or(0..0, |letter| letter.span.clone());
+                let what =
+                    "nothing tells Torque from OpenPBS: `scheduler.kind` is left to what the machine has";
+                draft.note(&Origin { about: "#PBS".to_owned(), span }, what);
+                return Format::Torque;
             }
         };
         let _ = draft.set("scheduler.kind", Value::Text(word.to_owned()), &origin);

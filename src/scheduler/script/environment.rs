@@ -18,9 +18,12 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
     if !plan.modules.is_empty() {
         script.push_str(MODULES);
         for module in &plan.modules {
-            let words: Vec<String> = module.split(' ').map(quoted).collect();
-            let is_verb = words.len() > 1 || ["purge", "reset"].contains(&module.as_str());
-            let verb = if is_verb { "" } else { "load " };
+            let words = module_words(module);
+            let (verb, words) = match words.split_first() {
+                Some((&"load", names)) => ("load ", names),
+                _ => ("", &words[..]),
+            };
+            let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
             let (words, module) = (words.join(" "), quoted(module));
             let _ = writeln!(script, "module {verb}{words} || refuse 66 'module {verb}failed: '{module}");
         }
@@ -56,6 +59,12 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
     if let Some(file) = plan.env_file.as_ref().filter(|_| !on_each_node) {
         script.push_str(&read_env_file(file, plan.image.is_some()));
     }
+}
+
+/// The arguments of `module` for an entry of `run.modules`: a name is loaded, the rest are verbs already.
+pub(crate) fn module_words(entry: &str) -> Vec<&str> {
+    let words: Vec<&str> = entry.split(' ').collect();
+    if words.len() > 1 || ["purge", "reset"].contains(&entry) { words } else { vec!["load", entry] }
 }
 
 /// As `conda init` and `conda activate` have it.

@@ -14,6 +14,8 @@ mod steps;
 
 use std::fmt::Write as _;
 
+pub(crate) use environment::module_words;
+
 use crate::job::{RunId, SchedulerKind};
 use crate::plan::Plan;
 
