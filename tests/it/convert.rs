@@ -685,3 +685,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn output_with_the_jobs_id_is_kept_and_another_is_named() {
+    let made =
+        |line: &str| convert(&format!("#!/bin/bash\n#SBATCH {line}\npython3 a.py\n"), None).expect("a job");
+    for kept in ["--output=logs/%x-%j.out", "-o %j.log"] {
+        assert!(made(kept).job_file.contains("output = "), "{kept}");
+    }
+    for named in ["--output=all.log", "--output=%N-%j.out", "--error=%j.err"] {
+        let converted = made(named);
+        assert!(!converted.job_file.contains("output = ") && !converted.notes.is_empty(), "{named}");
+    }
+}

@@ -11,7 +11,7 @@ use crate::convert::shape::{Asked, Shape};
 use crate::convert::write::Value;
 use crate::convert::{Converted, Format, ScriptPlace, begin, depend, mail, size, time};
 use crate::diagnostic::Problem;
-use crate::job::kind_and_count;
+use crate::job::{OutputPattern, kind_and_count};
 use crate::units::Walltime;
 
 const TITLE: &str = "From a script with #SBATCH lines. `dlrun check` tells whether it can run.";
@@ -107,6 +107,11 @@ const OUTPUT: [&str; 3] = ["output", "error", "open-mode"];
 /// They say how `sbatch` itself behaves.
 const MANNERS: [&str; 6] = ["parsable", "quiet", "verbose", "wait", "test-only", "ignore-pbs"];
 
+/// Whether `run.output` can say it and the file is the job's alone.
+fn is_own_output(value: &str) -> bool {
+    ["%j", "%A"].iter().any(|id| value.contains(id)) && OutputPattern::parse(value).is_ok()
+}
+
 impl Job {
     fn read(&mut self, option: &SlurmOption, draft: &mut Draft) {
         let (origin, value) = (option.origin(), option.value.as_deref().unwrap_or(""));
@@ -152,8 +157,15 @@ impl Job {
             // `run.inherit` is not quite the same: with it the job's own variables reach its steps.
             "export" if value != "ALL" => verbatim(option, draft),
             "export" => {}
+            // Without the job's id in its name a file could be other jobs' too.
+            "output" if is_own_output(value) => {
+                let _ = draft.set("run.output", Value::Text(value.to_owned()), &origin);
+            }
             name if OUTPUT.contains(&name) => {
-                draft.note(&origin, "dlrun writes output and errors to NAME-JOBID.out in `run.workdir`");
+                draft.note(
+                    &origin,
+                    "dlrun writes output and errors to one file with the job's id in its name",
+                );
             }
             name if MANNERS.contains(&name) => draft.note(&origin, "says how `sbatch` behaves, not the job"),
             _ => verbatim(option, draft),

@@ -23,7 +23,7 @@ use Outlook::{Never, Passes, Stuck};
 const REASONS: &[(&str, Outlook, &str)] = &[
     ("Priority", Passes, "jobs of higher priority come first"),
     ("Resources", Passes, "the nodes that it needs are in use"),
-    ("Dependency", Passes, "a job that it depends on is not there yet"),
+    ("Dependency", Passes, "what it depends on has not happened yet"),
     ("DependencyNeverSatisfied", Never, "what it depends on can no longer happen; cancel it"),
     ("BeginTime", Passes, "it may not start yet: its begin time, or the pause after a requeue"),
     ("Licenses", Passes, "its licences are in use"),
