@@ -25,7 +25,7 @@ use crate::command::find;
 use crate::config::{Rule, Settings, Subject};
 use crate::container::find_runtime;
 use crate::diagnostic::{Problem, nearest};
-use crate::job::{Asked, Command, JobSpec, Launcher, NodeCount, SchedulerKind};
+use crate::job::{Asked, Command, JobSpec, Launcher, NodeCount, OwnPython, SchedulerKind};
 use crate::model::Hardware;
 use crate::monitor::{cpus_effective, host_facts};
 use crate::plan::{self, ImageFacts, ModelFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
@@ -260,6 +260,7 @@ struct Place {
     env_file: Option<PathBuf>,
     requirements: Option<PathBuf>,
     image: Option<PathBuf>,
+    venv: Option<PathBuf>,
 }
 
 impl Place {
@@ -279,6 +280,10 @@ impl Place {
             env_file: spec.run.env_file.as_ref().map(|path| tidy(&dir.join(&path.value))),
             image: spec.image.path.as_ref().map(|path| without_parents(tidy(&dir.join(&path.value)))),
             requirements: spec.requirements.as_ref().map(|path| tidy(&dir.join(&path.value))),
+            venv: spec.own_python.as_ref().and_then(|own| match &own.value {
+                OwnPython::Venv(path) => Some(tidy(&dir.join(path))),
+                OwnPython::Conda(_) => None,
+            }),
         }
     }
 
@@ -314,6 +319,14 @@ impl Place {
         {
             let message = format!("`python.requirements`: {} is not a file", path.display());
             problems.push(Problem::at(named.span.clone(), message));
+        }
+        // Of a venv `python` is a link, which may lead to what only the nodes have.
+        if let (Some(path), Some(named)) = (&self.venv, &spec.own_python)
+            && path.join("bin/python").symlink_metadata().is_err()
+        {
+            let message = format!("`python.venv`: {} is not a virtual environment", path.display());
+            let hint = "make it with `python3 -m venv`; if it exists on the compute nodes only, submit with `--no-check`";
+            problems.push(Problem::at(named.span.clone(), message).hinted(hint));
         }
         // A sandbox is a directory.
         if let (Some(path), Some(named)) = (&self.image, &spec.image.path)

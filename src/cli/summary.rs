@@ -226,6 +226,7 @@ fn what_ran(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
         ("command", identity.and_then(Identity::command_line)),
         ("directory", Some(record.workdir.clone())),
         ("job file", record.job_file.clone()),
+        ("python", identity.and_then(Identity::python_environment).map(str::to_owned)),
         ("commit", identity.and_then(Identity::commit_text)),
         ("software", conditions.clone().find_map(Conditions::software_text)),
         ("asked for", identity.map(|identity| identity.asked.text())),

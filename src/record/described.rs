@@ -11,6 +11,13 @@ impl Identity {
         (!words.is_empty()).then(|| words.join(" "))
     }
 
+    /// The Python environment that the job file names or that dlrun made of its requirements.
+    #[must_use]
+    pub fn python_environment(&self) -> Option<&str> {
+        let first = self.environment.split("; ").next()?;
+        first.strip_prefix("python ").or(Some(first).filter(|first| first.starts_with("conda ")))
+    }
+
     /// The commit with its branch: `4b825dc with changes (main)`.
     #[must_use]
     pub fn commit_text(&self) -> Option<String> {
@@ -79,6 +86,17 @@ mod tests {
         let identity = Identity { command, ..Identity::default() };
         assert_eq!(identity.command_line().as_deref(), Some(r"python train.py --name 'it'\''s' '' 'a b'"));
         assert_eq!(Identity::default().command_line(), None);
+    }
+
+    #[test]
+    fn the_python_environment_is_what_was_named() {
+        let of = |environment: &str| {
+            let identity = Identity { environment: environment.into(), ..Identity::default() };
+            identity.python_environment().map(str::to_owned)
+        };
+        assert_eq!(of("python /home/u/venv; site 12ab").as_deref(), Some("/home/u/venv"));
+        assert_eq!(of("conda torch").as_deref(), Some("conda torch"));
+        assert_eq!((of("host"), of("image sha256:1"), of("")), (None, None, None));
     }
 
     #[test]

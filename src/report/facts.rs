@@ -21,6 +21,7 @@ pub(super) fn of_run(run: &Run) -> Vec<(&'static str, String)> {
     fact("command", identity.and_then(Identity::command_line));
     fact("directory", Some(record.workdir.clone()));
     fact("job file", record.job_file.clone());
+    fact("python", identity.and_then(Identity::python_environment).map(str::to_owned));
     fact("commit", identity.and_then(Identity::commit_text));
     fact("asked for", identity.map(|identity| identity.asked.text()));
     let conditions =
@@ -113,7 +114,7 @@ fn image(run: &Run, nodes: &[&NodeRecord]) -> Option<String> {
     };
     each(nodes, |node| node.container.as_ref().map(|container| name(&container.image)))
         .or_else(|| run.record.image.as_ref().map(name))
-        .or_else(|| (!nodes.is_empty()).then(|| "none: the programs are those of the node".to_owned()))
+        .or_else(|| (!nodes.is_empty()).then(|| "none".to_owned()))
 }
 
 fn digest(run: &Run, nodes: &[&NodeRecord]) -> Option<String> {

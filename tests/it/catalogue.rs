@@ -222,6 +222,7 @@ fn a_program_that_only_an_image_would_have_is_told() {
 #[test]
 fn a_framework_that_is_not_clear_is_an_error_only_where_nothing_else_gives_it() {
     let env = TestEnv::new();
+    let _ = env.write("env/bin/python", "");
     shelf(&env, "a.toml", &image(&env, "tf", "version = \"2.1\""));
     let run = |keys: &str, tables: &str, code| {
         let file = env.write("job.toml", format!("[run]\ncommand = [\"true\"]\n{keys}\n{tables}"));
@@ -243,6 +244,7 @@ fn a_framework_that_is_not_clear_is_an_error_only_where_nothing_else_gives_it() 
 #[test]
 fn keys_of_images_beside_an_environment_of_the_node_are_errors() {
     let env = TestEnv::new();
+    let _ = env.write("env/bin/python", "");
     for python in ["venv = \"env\"", "conda = \"e\""] {
         let plan = |keys: &str, code| {
             let file = env.job("true", &format!("[python]\n{python}\n[image]\n{keys}\n"));

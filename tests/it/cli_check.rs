@@ -122,3 +122,13 @@ fn colour_is_for_terminals_that_want_it() {
     let piped = env.dlrun(["check", "bad.toml"]).run().code(65);
     let _ = piped.never_says("\u{1b}");
 }
+
+#[test]
+fn a_virtual_environment_that_is_missing_is_an_error_with_the_next_step() {
+    let env = TestEnv::new();
+    let file = env.write("job.toml", "[run]\ncommand = [\"python\"]\n[python]\nvenv = \"env\"\n");
+    let check = |code| env.dlrun(["check", "--scheduler", "local"]).arg(&file).run().code(code);
+    let _ = check(66).warns("is not a virtual environment").warns("python3 -m venv");
+    let _ = env.write("env/bin/python", "");
+    let _ = check(0);
+}

@@ -412,6 +412,10 @@ fn of_several_files_a_wrong_one_hides_no_other() {
     assert_eq!(missing().arg("nor.jsonl").run().code(66).result()["store"], Value::Null);
     let _ = nothing.dlrun(["import", "no.jsonl"]).run().code(66);
     assert!(!database.exists() && !nothing.state().exists());
+    // Nor for one of which no line can be taken.
+    let wrong = nothing.write("wrong.jsonl", "{}\n");
+    let _ = nothing.dlrun(["import", "--store"]).arg(&database).arg(&wrong).run().code(65);
+    assert!(!database.exists());
     let empty = env.write("empty.jsonl", "");
     let _ = env.dlrun(["import"]).arg(&empty).run().code(0).says("0 lines");
 }

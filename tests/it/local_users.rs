@@ -197,7 +197,7 @@ fn many_jobs_of_two_users_at_once_never_exceed_the_machine() {
     fs::set_permissions(&journal, Permissions::from_mode(0o666)).expect("ours");
     let users = [user(ALICE, &shared), user(MALLORY, &shared)];
     let mut clients = Vec::new();
-    for number in 0..40 {
+    for number in 0..20 {
         let env = &users[number % 2];
         // One in five takes the whole machine.
         let (takes, resources) = match number % 5 {
@@ -213,7 +213,7 @@ fn many_jobs_of_two_users_at_once_never_exceed_the_machine() {
         let _ = client.finish().code(0);
     }
     let lines = || fs::read_to_string(&journal).expect("ours");
-    wait_for("all to have run", || lines().lines().count() == 80);
+    wait_for("all to have run", || lines().lines().count() == 40);
     let (mut sum, mut most) = (0_i64, 0);
     for line in lines().lines() {
         sum += line.parse::<i64>().expect("a number");

@@ -15,7 +15,7 @@ use crate::cli::source::open;
 use crate::cli::track::Tracker;
 use crate::clock::now_ms;
 use crate::rundir::StateDir;
-use crate::store::{Store, StoreError};
+use crate::store::{Filter, Store, StoreError};
 
 /// Where the rows go.
 enum Target<'a> {
@@ -27,6 +27,20 @@ enum Target<'a> {
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Import) -> Result<u8, Error> {
+    let made = args.store.as_ref().filter(|path| !args.dry_run && path.symlink_metadata().is_err());
+    let done = take_all(session, args);
+    // An empty database would be taken for one that has what was to be in it.
+    if let Some(path) = made.filter(|_| !matches!(done, Ok(0)))
+        && open_store(path)
+            .is_ok_and(|store| store.list(1, &Filter::default()).is_ok_and(|runs| runs.is_empty()))
+    {
+        let _ = std::fs::remove_file(path);
+    }
+    done
+}
+
+/// Takes all files in.
+fn take_all(session: &Session, args: &Import) -> Result<u8, Error> {
     let mut target: Option<Target<'_>> = None;
     let mut files: Vec<Value> = Vec::new();
     let (mut text, mut worst) = (String::new(), 0);
