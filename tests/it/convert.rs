@@ -693,7 +693,15 @@ fn output_with_the_jobs_id_is_kept_and_another_is_named() {
     for kept in ["--output=logs/%x-%j.out", "-o %j.log"] {
         assert!(made(kept).job_file.contains("output = "), "{kept}");
     }
-    for named in ["--output=all.log", "--output=%N-%j.out", "--error=%j.err"] {
+    let of_array = made("--array=0-3 --output=logs/%A_%a.out");
+    assert!(of_array.job_file.contains("output = \"logs/%A_%a.out\""), "{}", of_array.job_file);
+    for named in [
+        "--output=%j_%a.out",
+        "--array=0-3 --output=%j.out",
+        "--output=all.log",
+        "--output=%N-%j.out",
+        "--error=%j.err",
+    ] {
         let converted = made(named);
         assert!(!converted.job_file.contains("output = ") && !converted.notes.is_empty(), "{named}");
     }

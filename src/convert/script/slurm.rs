@@ -35,6 +35,7 @@ pub(super) fn convert(
     job.set_gpus(&mut draft);
     job.set_gpus_per_task(shape, &mut draft);
     job.set_mail(&mut draft);
+    job.set_output(&mut draft);
     start::set_name(place, &mut draft);
     let _ = start::set(text, script, shape, &[], place, &mut draft)?;
     for span in foreign {
@@ -89,6 +90,7 @@ struct Job {
     gpus_per_task: Option<SlurmOption>,
     mail_to: Option<(String, Origin)>,
     mail_on: Option<(String, Origin)>,
+    output: Option<(String, Origin)>,
 }
 
 /// Options whose values stand in the job file as they are.
@@ -106,6 +108,8 @@ const SAME: [(&str, &str); 9] = [
 const OUTPUT: [&str; 3] = ["output", "error", "open-mode"];
 /// They say how `sbatch` itself behaves.
 const MANNERS: [&str; 6] = ["parsable", "quiet", "verbose", "wait", "test-only", "ignore-pbs"];
+
+const ONE_OUTPUT: &str = "dlrun writes output and errors to one file with the job's id in its name";
 
 /// Whether `run.output` can say it and the file is the job's alone.
 fn is_own_output(value: &str) -> bool {
@@ -158,15 +162,8 @@ impl Job {
             "export" if value != "ALL" => verbatim(option, draft),
             "export" => {}
             // Without the job's id in its name a file could be other jobs' too.
-            "output" if is_own_output(value) => {
-                let _ = draft.set("run.output", Value::Text(value.to_owned()), &origin);
-            }
-            name if OUTPUT.contains(&name) => {
-                draft.note(
-                    &origin,
-                    "dlrun writes output and errors to one file with the job's id in its name",
-                );
-            }
+            "output" if is_own_output(value) => self.output = Some((value.to_owned(), origin)),
+            name if OUTPUT.contains(&name) => draft.note(&origin, ONE_OUTPUT),
             name if MANNERS.contains(&name) => draft.note(&origin, "says how `sbatch` behaves, not the job"),
             _ => verbatim(option, draft),
         }
@@ -230,6 +227,16 @@ impl Job {
             or_verbatim("resources.gpus_per_task", gpu_value(kind, count), option, draft);
         } else {
             verbatim(option, draft);
+        }
+    }
+
+    /// The index of an array is in the name where there is an array, and only there.
+    fn set_output(&self, draft: &mut Draft) {
+        let Some((pattern, origin)) = &self.output else { return };
+        if pattern.contains("%a") == draft.holds("resources.array") {
+            let _ = draft.set("run.output", Value::Text(pattern.clone()), origin);
+        } else {
+            draft.note(origin, ONE_OUTPUT);
         }
     }
 
