@@ -36,7 +36,7 @@ fn read(path: &Path) -> Option<Progress> {
     Some(follower.progress())
 }
 
-/// Takes what is newer. Times stay those of the record: whoever reads at one go has none.
+/// Takes what is newer. Times stay those of the record: a file that is read at once has none.
 fn take(known: &mut Progress, said: Progress) -> bool {
     let newer = said.epochs_completed.checked_sub(known.epochs_completed);
     let is_same = known.recogniser.is_none() || known.recogniser == said.recogniser;

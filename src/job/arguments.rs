@@ -37,6 +37,16 @@ pub fn arguments<'a>(words: &[&'a str]) -> Vec<Argument<'a>> {
     arguments
 }
 
+/// A word of a command line, in quotes where a shell needs them.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,@%+*".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// Says whether a word is an option; a negative number is none.
 #[must_use]
 pub fn is_option(word: &str) -> bool {

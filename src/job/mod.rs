@@ -20,7 +20,7 @@ mod sections;
 mod spec;
 mod state;
 
-pub use arguments::{Argument, arguments, is_option, number};
+pub use arguments::{Argument, arguments, is_option, number, quoted};
 pub use array::{ArrayError, ArraySpec, IndexRange, MAX_ELEMENTS};
 pub use begin::Begin;
 pub use depend::{Dependency, DependencyKind};

@@ -7,29 +7,21 @@ use std::path::Path;
 use crate::job::RunId;
 use crate::record::Software;
 
-/// Packages, by the beginning of the name of their `.dist-info`, and the directory whose files are mapped once they are imported.
-/// Packages without one are plain Python: that they are installed is all that can be seen.
-const PACKAGES: [(&str, Option<&str>); 20] = [
-    ("torch", Some("torch")),
-    ("tensorflow", Some("tensorflow")),
-    ("tensorflow_cpu", Some("tensorflow")),
-    ("jaxlib", Some("jaxlib")),
-    ("jax", None),
-    ("mxnet", Some("mxnet")),
-    ("paddlepaddle", Some("paddle")),
-    ("paddlepaddle_gpu", Some("paddle")),
-    ("horovod", Some("horovod")),
-    ("scikit_learn", Some("sklearn")),
-    ("xgboost", Some("xgboost")),
-    ("lightgbm", Some("lightgbm")),
-    ("numpy", Some("numpy")),
-    ("keras", None),
-    ("flax", None),
-    ("lightning", None),
-    ("pytorch_lightning", None),
-    ("transformers", None),
-    ("accelerate", None),
-    ("deepspeed", None),
+/// Packages, by the name of their `.dist-info`, and the directory whose files are mapped once they are imported. Packages of plain
+/// Python map nothing: that one is installed does not say that it is used.
+const PACKAGES: [(&str, &str); 12] = [
+    ("torch", "torch"),
+    ("tensorflow", "tensorflow"),
+    ("tensorflow_cpu", "tensorflow"),
+    ("jaxlib", "jaxlib"),
+    ("mxnet", "mxnet"),
+    ("paddlepaddle", "paddle"),
+    ("paddlepaddle_gpu", "paddle"),
+    ("horovod", "horovod"),
+    ("scikit_learn", "sklearn"),
+    ("xgboost", "xgboost"),
+    ("lightgbm", "lightgbm"),
+    ("numpy", "numpy"),
 ];
 /// A process of a large framework maps a few thousand files.
 const MAPS_LIMIT: usize = 8 << 20;
@@ -113,7 +105,7 @@ fn look_at(root: &Path, base: &str, dirs: &BTreeSet<&str>, found: &mut Found) {
         let name = entry.file_name();
         let Some((name, version)) = name.to_str().and_then(distribution) else { continue };
         let package = PACKAGES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known));
-        if package.is_some_and(|(_, dir)| dir.is_none_or(|dir| dirs.contains(dir))) {
+        if package.is_some_and(|(_, dir)| dirs.contains(dir)) {
             add(found, &name.to_ascii_lowercase(), version);
         }
     }
@@ -165,7 +157,7 @@ mod tests {
         process("12", "/bin/bash", &format!("DLRUN_RUN_ID={id}\0"), &maps.replace("torch", "tensorflow"));
         let texts: Vec<String> =
             software_in(proc, &id).iter().map(|found| format!("{} {}", found.name, found.version)).collect();
-        assert_eq!(texts, ["keras 3.6.0", "python 3.11", "torch 2.5.1+cu121"]);
+        assert_eq!(texts, ["python 3.11", "torch 2.5.1+cu121"]);
         assert_eq!(software_in(proc, &RunId::from_random([8; 10])), []);
     }
 

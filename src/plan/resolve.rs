@@ -12,7 +12,9 @@ use super::{
 };
 use crate::config::{Origin, Settings};
 use crate::diagnostic::Problem;
-use crate::job::{Command, JobSpec, Launcher, Located, Overrides, SchedulerKind, name_problem, output_of};
+use crate::job::{
+    Command, JobSpec, Launcher, Located, Overrides, SchedulerKind, name_problem, output_of, quoted,
+};
 use crate::{launch, timing};
 
 /// The largest plan, in bytes of JSON: it travels to the node in one environment variable, and Linux ends those at
@@ -152,7 +154,10 @@ fn shown_overrides(overrides: &Overrides) -> Vec<String> {
     });
     let name = overrides.name.iter().map(|name| format!("--name {name}"));
     let words: Vec<&str> = overrides.arguments.iter().map(String::as_str).collect();
-    let arguments = (!words.is_empty()).then(|| format!("-- {}", masked(&words).join(" ")));
+    let arguments = (!words.is_empty()).then(|| {
+        let shown: Vec<String> = masked(&words).iter().map(|word| quoted(word)).collect();
+        format!("-- {}", shown.join(" "))
+    });
     set.chain(name).chain(arguments).collect()
 }
 

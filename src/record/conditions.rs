@@ -35,8 +35,7 @@ pub struct Conditions {
     /// What the directories of the run lie on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub storage: Vec<StorageClass>,
-    /// Python and the frameworks of its environment, by the files that the run's processes had mapped; the frameworks that are plain
-    /// Python are those installed there.
+    /// Python and the compiled frameworks in use, by the files that the run's processes had mapped; plain Python maps none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub software: Vec<Software>,
     /// The queue (Slurm's partition) that the job ran in, by the scheduler's variables in the job.

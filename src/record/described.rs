@@ -1,6 +1,7 @@
 //! What was run, as text for people.
 
 use super::{Asked, Conditions, Identity};
+use crate::job::quoted;
 use crate::units::{Bytes, Walltime};
 
 impl Identity {
@@ -25,15 +26,6 @@ impl Identity {
         let branch = git.branch.as_ref().map(|branch| format!(" ({branch})")).unwrap_or_default();
         Some(git.short() + &branch)
     }
-}
-
-/// A word of a command line, in quotes where a shell needs them.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,@%+*".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 impl Asked {

@@ -28,7 +28,7 @@ struct Curve {
     last: Option<(Option<u64>, Option<u64>, bool)>,
 }
 
-/// Where in the training metrics were told.
+/// Where in the training a line with metrics came.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moment {
     pub(super) epoch: Option<u64>,
@@ -37,7 +37,7 @@ pub(super) struct Moment {
 }
 
 impl Curves {
-    /// Adds what was told at a moment. `is_evaluation`: all of it is of one; else names tell.
+    /// Adds the metrics of a moment. `is_evaluation`: all are of one; else their names decide.
     pub(super) fn add<'a>(
         &mut self,
         moment: Moment,
@@ -111,7 +111,7 @@ impl Curve {
 mod tests {
     use super::*;
 
-    fn told(count: u64) -> Vec<MetricPoint> {
+    fn points_of(count: u64) -> Vec<MetricPoint> {
         let mut curves = Curves::default();
         for step in 0..count {
             let moment = Moment { step: Some(step), ..Moment::default() };
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn few_points_are_all_kept_and_ranks_count_once() {
-        let points = told(3);
+        let points = points_of(3);
         let kinds: Vec<_> =
             points.iter().map(|point| (point.kind.as_str(), point.place, point.step)).collect();
         let step = |kind, place| (kind, place, Some(place));
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn many_points_are_thinned_evenly() {
-        let points = told(100_000);
+        let points = points_of(100_000);
         let steps: Vec<u64> =
             points.iter().filter(|point| point.kind == PointKind::Step).map(|point| point.place).collect();
         assert!((MAX_POINTS / 2..=MAX_POINTS).contains(&steps.len()), "{}", steps.len());

@@ -252,7 +252,7 @@ const GPUS: &[Field] = &[
 ];
 
 const METRICS: &[Field] = &[
-    text("point", "What it is of: an `epoch`, a `step` of training or an `evaluation`.").key(),
+    text("point", "What it is of: an `epoch`, a `step` of training or an `evaluation`; one that ends an epoch is in both.").key(),
     whole("place", "Which of those of this measurement, from 0; long curves are thinned evenly.").key(),
     text("metric", "Its name: `loss`, `val_loss`, ...").key(),
     whole("epoch", "The epoch, as printed."),
