@@ -60,6 +60,9 @@ impl Writer<'_> {
     /// Points that are as they were stay, and keep their numbers. Those that were thinned out go.
     pub(super) fn replace_points(&self, node: i64, points: &[MetricPoint]) -> Result<(), StoreError> {
         for kind in [PointKind::Step, PointKind::Evaluation] {
+            let last_known =
+                "SELECT max(place) FROM metric WHERE node = ?1 AND kind = ?2 HAVING max(place) IS NOT NULL";
+            let last_known = self.select(last_known, params![node, kind.as_str()])?.unwrap_or(0);
             let places: Vec<u64> =
                 points.iter().filter(|point| point.kind == kind).map(|point| point.place).collect();
             // They are thinned evenly.
@@ -73,8 +76,11 @@ impl Writer<'_> {
                     integer(stride)
                 ],
             )?;
+            // Of a point that is there only the last can have grown: a running job's record comes again and again.
+            let new = points.iter().filter(|point| point.kind == kind && integer(point.place) >= last_known);
+            new.into_iter().try_for_each(|point| self.put_point(node, point))?;
         }
-        points.iter().try_for_each(|point| self.put_point(node, point))
+        Ok(())
     }
 
     pub(super) fn put_point(&self, node: i64, point: &MetricPoint) -> Result<(), StoreError> {
