@@ -22,7 +22,7 @@ pub use choose::{Candidate, Choice, choose};
 pub use compilers::{compiler_by_rule, compilers_of};
 pub use cuda::{capability_of, cuda_for, least_driver, serves};
 pub use entry::{Accelerator, Check, Entry, FileState, Place};
-pub use framework::{meant, same};
+pub use framework::{meant, mistyped, same};
 pub use name::name_problem;
 pub use processor::{Processor, Runs, generation, runs};
 pub use read::{FORMAT, Shelf, read};

@@ -111,7 +111,7 @@ pub(crate) fn with_curves(
             let ran = display_seconds(seconds);
             format!("note: it ran {ran}, too short for advice and for shares of what was asked for\n")
         }
-        _ if has_begun => insights::notes(insight) + &uncounted(tracked),
+        _ if has_begun => insights::notes(insight, tracked.status.state.is_final()) + &uncounted(tracked),
         _ => String::new(),
     };
     let below = insights::advice(insight) + &notes;
@@ -189,8 +189,11 @@ fn table_text(tracked: &Tracked, records: &str, insight: &Insight, bars: Bars, i
     if let Some(measured) = reading.outcome.nodes.iter().map(|node| node.updated_at_ms).max()
         && !status.state.is_final()
     {
-        let of_output =
-            if is_live { "epochs and metrics are of now" } else { "the newest epochs are in `dlrun logs`" };
+        let of_output = if is_live {
+            "epochs, metrics and curves are of now"
+        } else {
+            "the newest epochs are in `dlrun logs`"
+        };
         row("measured", format!("{}; {of_output}", ago(measured)));
     }
     contained::rows(record.image.as_ref(), &reading.outcome.nodes, &mut row);
@@ -354,6 +357,12 @@ fn remarks(tracked: &Tracked) -> String {
         );
     }
     if matches!(tracked.status.state, JobState::Failed | JobState::Timeout | JobState::OutOfMemory) {
+        let lacks_module = |line: &String| line.starts_with("ModuleNotFoundError: No module named");
+        if outcome.nodes.iter().filter_map(|node| node.last_words.last()).any(lacks_module) {
+            let way =
+                "`[python]` (requirements, venv or conda), `run.modules` or an image bring Python packages";
+            lines.push(way.to_owned());
+        }
         let run = &tracked.record.run_id.as_str()[..6];
         // Of an array the first element that ended so: all its outputs would be too many.
         let worst = tracked.elements.iter().find(|element| element.status.state == tracked.status.state);

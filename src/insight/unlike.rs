@@ -26,6 +26,9 @@ pub struct Setting {
     /// The commit of its code.
     #[serde(default)]
     pub git: Option<String>,
+    /// What was asked for, in words; `None`: an older dlrun did not write it down.
+    #[serde(default)]
+    pub asked: Option<String>,
     /// Python and the frameworks that were in use, each with its version.
     #[serde(default)]
     pub software: Vec<String>,
@@ -110,6 +113,7 @@ pub fn setting(view: &RunView<'_>, timing: Option<&Timing>) -> Setting {
             None => identity.program.clone(),
         }),
         git: identity.and_then(|identity| identity.git.as_ref()).map(Revision::short),
+        asked: view.run.identity.as_ref().map(|identity| identity.asked.text()),
         software: once(nodes.iter().flat_map(|node| {
             node.conditions.software.iter().map(|software| format!("{} {}", software.name, software.version))
         })),
@@ -201,6 +205,9 @@ pub fn unlike(first: &Setting, second: &Setting) -> Vec<Difference> {
     hold("time_source", one, other);
     let (one, other) = both(|setting| Some(setting.is_warmup.to_string()));
     hold("is_warmup", one, other);
+    if let (Some(one), Some(other)) = both(|setting| setting.asked.clone()) {
+        hold("asked", Some(one), Some(other));
+    }
     if let (Some(one), Some(other)) = (first.gpu_clock_mhz, second.gpu_clock_mhz)
         && (one - other).abs() > CLOCK_SHARE * one.max(other)
     {
@@ -248,6 +255,7 @@ mod tests {
     fn known() -> Setting {
         Setting {
             arguments: Some(BTreeMap::from([("lr".into(), "0.2".into())])),
+            asked: Some("1 node".into()),
             nodes: 1,
             cpu_models: vec!["EPYC".into()],
             cpus_effective: vec![8.0],
@@ -277,7 +285,7 @@ mod tests {
 
     #[test]
     fn every_difference_is_named() {
-        let changed: [(&str, Change); 23] = [
+        let changed: [(&str, Change); 24] = [
             ("arguments.lr", |setting| {
                 setting.arguments = Some(BTreeMap::from([("lr".into(), "0.5".into())]))
             }),
@@ -303,6 +311,7 @@ mod tests {
             ("is_warmup", |setting| setting.is_warmup = true),
             ("gpu_clock_mhz", |setting| setting.gpu_clock_mhz = Some(1500.0)),
             ("others_cpus_busy", |setting| setting.others_cpus_busy = Some(1.9)),
+            ("asked", |setting| setting.asked = Some("1 node, memory 4GiB".into())),
         ];
         for (what, change) in changed {
             let mut other = known();

@@ -84,8 +84,8 @@ impl Resolver<'_> {
         self.notes
             .extend(forecast.assumed.iter().map(|assumed| format!("the job file leaves it out: {assumed}")));
         if self.spec.workload.samples.is_none() && forecast.basis > Basis::Workload {
-            let why = "the runs of other trainings, which say how many they have, tell nothing of this one";
-            self.notes.push(format!("`workload.samples` is not said: {why}"));
+            let why = "without it runs of other trainings cannot be compared with this one";
+            self.notes.push(format!("`workload.samples` is not set: {why}"));
         }
         let choices = prospect.candidates.iter().filter(|other| other.rejected.is_none()).count();
         if self.spec.left_to_model.explore > 0.0 && choices < 2 {

@@ -8,7 +8,7 @@ use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
 use crate::catalogue::{
     Accelerator, Candidate, Choice, Device, Entry, Place, Processor, Wanted, capability_of, choose, fetched,
-    meant,
+    meant, mistyped,
 };
 use crate::config::{GpuTable, VersionRange};
 use crate::diagnostic::Problem;
@@ -181,6 +181,8 @@ impl Resolver<'_> {
             let message =
                 format!("`framework.name`: the catalogue has no image of {name:?}, but it has of {meant:?}");
             tell(message, &format!("write `name = {meant:?}`"));
+        } else if let Some(meant) = mistyped(name) {
+            self.warnings.push(format!("`framework.name`: {name:?} is not known; did you mean {meant:?}?"));
         }
     }
 

@@ -2,10 +2,10 @@
 
 use super::arguments::{About, about};
 use super::identity::without_password;
-use crate::job::{EnvVar, is_option};
+use crate::job::{EnvVar, Overrides, is_option, quoted};
 
 /// What is written in the place of a secret.
-pub(super) const MASK: &str = "***";
+const MASK: &str = "***";
 /// Longer words are cut.
 const LONGEST_WORD: usize = 4096;
 /// Words beyond so many bytes are left out.
@@ -27,6 +27,35 @@ pub(super) fn masked(words: &[&str]) -> Vec<String> {
         shown.push("...".to_owned());
     }
     shown
+}
+
+/// What the command line said, as it was written but for values that look like secrets.
+pub(super) fn shown_overrides(overrides: &Overrides) -> Vec<String> {
+    let set = overrides.set.iter().map(|text| {
+        // A variable is known by its bare name.
+        let (table, key) = text.strip_prefix("run.env.").map_or(("", &**text), |key| ("run.env.", key));
+        let shown = masked(&[key]).concat();
+        match text.split_once('=') {
+            // A list or a table may name a secret in one place and hold it in another.
+            Some((key, value)) if value.trim_start().starts_with(['[', '{']) && names_secret_in(value) => {
+                format!("--set {key}={MASK}")
+            }
+            _ => format!("--set {table}{shown}"),
+        }
+    });
+    let name = overrides.name.iter().map(|name| format!("--name {name}"));
+    let words: Vec<&str> = overrides.arguments.iter().map(String::as_str).collect();
+    let arguments = (!words.is_empty()).then(|| format!("-- {}", quoted_words(&words)));
+    set.chain(name).chain(arguments).collect()
+}
+
+/// An argument vector for people, as a shell would take it.
+pub(super) fn shown_argv(argv: &[String]) -> String {
+    quoted_words(&argv.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn quoted_words(words: &[&str]) -> String {
+    masked(words).iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// A line of output with secrets masked: the values that the job was given as such (see [`hidden_values`]), and what looks like one.
@@ -127,7 +156,7 @@ fn holds_secret(word: &str) -> bool {
 }
 
 /// Whether any name in a text is one of a secret.
-pub(super) fn names_secret_in(text: &str) -> bool {
+fn names_secret_in(text: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     text.split(|c| !is_name(c)).any(|name| !name.is_empty() && is_of_secret(name, "x"))
 }

@@ -239,7 +239,7 @@ impl Resolver<'_> {
         }
         let unsaid = match self.spec.workload.samples {
             None if forecast.basis > Basis::Workload => {
-                " (`workload.samples` is not said, without which runs of other trainings tell nothing of this one)"
+                " (`workload.samples` is not set; without it runs of other trainings cannot be compared with this one)"
             }
             _ => "",
         };

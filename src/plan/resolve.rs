@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::facts::SiteFacts;
 use super::identity::identity_of;
-use super::masked::{MASK, masked, names_secret_in};
+use super::masked::{shown_argv, shown_overrides};
 use super::surroundings::{Going, Surroundings};
 use super::{
     Decision, ImageCandidate, NoImage, Plan, PlannedResources, Rejected, compiler, pass_through,
@@ -12,9 +12,7 @@ use super::{
 };
 use crate::config::{Origin, Settings};
 use crate::diagnostic::Problem;
-use crate::job::{
-    Command, JobSpec, Launcher, Located, Overrides, SchedulerKind, name_problem, output_of, quoted,
-};
+use crate::job::{Command, JobSpec, Launcher, Located, SchedulerKind, name_problem, output_of};
 use crate::{launch, timing};
 
 /// The largest plan, in bytes of JSON: it travels to the node in one environment variable, and Linux ends those at
@@ -136,29 +134,6 @@ fn check_size(plan: &Plan, mut problems: Vec<Problem>) -> Result<Plan, Vec<Probl
         );
     }
     if problems.is_empty() { Ok(plan.clone()) } else { Err(problems) }
-}
-
-/// What the command line said, as it was written but for values that look like secrets.
-fn shown_overrides(overrides: &Overrides) -> Vec<String> {
-    let set = overrides.set.iter().map(|text| {
-        // A variable is known by its bare name.
-        let (table, key) = text.strip_prefix("run.env.").map_or(("", &**text), |key| ("run.env.", key));
-        let shown = masked(&[key]).concat();
-        match text.split_once('=') {
-            // A list or a table may name a secret in one place and hold it in another.
-            Some((key, value)) if value.trim_start().starts_with(['[', '{']) && names_secret_in(value) => {
-                format!("--set {key}={MASK}")
-            }
-            _ => format!("--set {table}{shown}"),
-        }
-    });
-    let name = overrides.name.iter().map(|name| format!("--name {name}"));
-    let words: Vec<&str> = overrides.arguments.iter().map(String::as_str).collect();
-    let arguments = (!words.is_empty()).then(|| {
-        let shown: Vec<String> = masked(&words).iter().map(|word| quoted(word)).collect();
-        format!("-- {}", shown.join(" "))
-    });
-    set.chain(name).chain(arguments).collect()
 }
 
 pub(super) fn values(options: &[Located<String>]) -> Vec<String> {
@@ -286,7 +261,7 @@ impl<'a> Resolver<'a> {
                 };
                 let argv: Vec<String> = words.into_iter().chain([path]).collect();
                 let argv = [argv, self.spec.run.arguments.clone()].concat();
-                self.decide("command", argv.join(" "), why);
+                self.decide("command", shown_argv(&argv), why);
                 argv
             }
         }
@@ -397,21 +372,13 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// An argument vector for people: words with blanks in quotes.
-pub(super) fn shown_argv(argv: &[String]) -> String {
-    let shown = |word: &String| {
-        let plain = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=:,+@%".contains(c));
-        if plain { word.clone() } else { format!("{word:?}") }
-    };
-    argv.iter().map(shown).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use std::path::PathBuf;
 
     use super::*;
     use crate::config::{Defaults, Fragment, Key};
+    use crate::job::Overrides;
     use crate::plan::{PythonFacts, SchedulerFacts, ScriptFacts};
     use crate::site::{NodeType, Queue, SiteModel};
     use crate::units::Walltime;

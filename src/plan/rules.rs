@@ -1,6 +1,7 @@
 //! The rules of the configuration: which of them hold for a job, and what they attach to it.
 
-use super::resolve::{Resolver, shown_argv, values};
+use super::masked::shown_argv;
+use super::resolve::{Resolver, values};
 use super::{PlannedResources, PlannedStorage, Step, pass_through, pass_through_pbs};
 use crate::config::{Condition, Rule, Subject, VersionRange, Wanted};
 use crate::diagnostic::Problem;

@@ -37,6 +37,7 @@ pub fn describe(plan: &Plan, columns: usize) -> String {
     }
     shown.push_str(&table(&plan.ways));
     let _ = writeln!(shown, "  {:width$}  {}", "workdir", plan.workdir);
+    let _ = writeln!(shown, "  {:width$}  {}", "output", plan.output_pattern());
     for variable in &plan.env {
         let value = if is_secret(variable) { HIDDEN.to_owned() } else { format!("{:?}", variable.value) };
         let _ = writeln!(shown, "  {:width$}  {}={value}", "env", variable.name);

@@ -47,11 +47,12 @@ pub(super) fn words(what: &str) -> String {
     if let Some(name) = what.strip_prefix("arguments.") {
         return match name.strip_prefix('#') {
             Some(place) => format!("argument {place}"),
-            None => format!("argument `{name}`"),
+            None => format!("argument {name}"),
         };
     }
     let known = match what {
         "git" => "git commit",
+        "asked" => "asked for",
         "cpu_models" => "CPU model",
         "cpus_effective" => "CPUs usable on a node",
         "omp_num_threads" => "OMP_NUM_THREADS",

@@ -39,6 +39,7 @@ fn bash_completes_verbs_and_hides_inner_ones() {
     for kind in ["runs", "queues", "images"] {
         let _ = env.dlrun(["words", kind]).run().code(0);
     }
+    let _ = env.dlrun(["words", "keys"]).run().code(0).says("resources.walltime=\n");
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let _ =
             env.dlrun(["completions", shell]).run().code(0).never_says("exec-watch").never_says("local-run");

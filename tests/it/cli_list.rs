@@ -51,7 +51,7 @@ fn words_that_are_no_state_are_a_usage_error() {
     let env = TestEnv::new();
     let error = env.dlrun(["list", "--state", "done", "--json"]).run().code(64).error();
     assert_eq!(error["kind"], "usage");
-    assert!(error["hints"][0].as_str().expect("a hint").contains("completed"), "{error}");
+    assert!(error["message"].as_str().expect("a message").contains("completed"), "{error}");
     let _ = env.dlrun(["list", "--state", "unknown"]).run().code(0);
 }
 

@@ -65,7 +65,7 @@ fn plan_tells_which_rules_hold_and_why_the_others_do_not() {
         "not other-version: version is 2.1, not 2.10 (",
         "not other-site: site is iris, not meluxina or lumi (",
         "dlrun.toml:18: accelerator is none, storage is ssd",
-        "prologue mkdir \"made here\"",
+        "prologue mkdir 'made here'",
         "not B=\"first\": an earlier rule sets it so, and a later one wins",
         "not A: the job file sets it",
         "scratch (ssd, $HOME/it's $MARK)",

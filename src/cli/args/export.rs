@@ -40,7 +40,7 @@ pub(crate) struct Export {
     /// Write to this file, in place of what is there, instead of standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "output_dir")]
     pub(crate) output: Option<PathBuf>,
-    /// Write a file for each table into this directory
+    /// Write a file for each table into this directory; it is made, unless --since-last is given
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output_dir: Option<PathBuf>,
     /// Only rows that this consumer has not got yet, each exactly once; without --output-dir into the setting `export.dir`

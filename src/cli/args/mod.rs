@@ -266,13 +266,28 @@ pub(crate) struct Render {
     pub(crate) prepare: bool,
 }
 
+/// The words of [`crate::job::JobState`].
+const STATES: [&str; 11] = [
+    "pending",
+    "running",
+    "suspended",
+    "completed",
+    "failed",
+    "timeout",
+    "out_of_memory",
+    "preempted",
+    "node_fail",
+    "cancelled",
+    "unknown",
+];
+
 #[derive(Debug, Args)]
 pub(crate) struct List {
     /// At most this many runs
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
     /// Only runs in this state
-    #[arg(long, value_name = "STATE")]
+    #[arg(long, value_name = "STATE", value_parser = STATES)]
     pub(crate) state: Option<String>,
     /// Only runs of this job name
     #[arg(long)]
@@ -461,6 +476,7 @@ pub(crate) enum WordKind {
     Runs,
     Queues,
     Images,
+    Keys,
 }
 
 #[derive(Debug, Args)]

@@ -109,8 +109,13 @@ fn cancel(
         .as_ref()
         .map(|elements| format!("{} {elements} of ", elements_word(elements)))
         .unwrap_or_default();
-    let line =
-        format!("asked {} to cancel {of}{} (job {})\n", record.scheduler.as_str(), record.run_id, job.job_id);
+    let line = format!(
+        "asked {} to cancel {of}{} ({}, job {})\n",
+        record.scheduler.as_str(),
+        &record.run_id.as_str()[..6],
+        record.name,
+        job.job_id
+    );
     Ok((told(true), line))
 }
 

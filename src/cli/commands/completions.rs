@@ -30,6 +30,8 @@ fn with_words(shell: Shell, script: &str) -> String {
                     "runs"
                 } else if is_of(&["--queue="]) {
                     "queues"
+                } else if is_of(&["--set="]) {
+                    "keys"
                 } else if is_of(&[":name -- Its name in the catalogue", ":images -- "]) {
                     "images"
                 } else {
@@ -60,6 +62,7 @@ _dlrun_with_words() {
     case $before in
     --run) kind=runs ;;
     --queue) kind=queues ;;
+    --set) kind=keys; compopt -o nospace 2> /dev/null ;;
     -*) kind= ;;
     esac
     [ "$COMP_CWORD" -gt 1 ] && [ -n "$kind" ] && [[ $cur != -* ]] || return 0
@@ -76,12 +79,14 @@ complete -F _dlrun_with_words -o bashdefault -o default dlrun
 const ZSH: &str = r#"
 _dlrun_runs() { local -a words; words=(${(f)"$(dlrun words runs 2> /dev/null)"}); compadd -a words }
 _dlrun_queues() { local -a words; words=(${(f)"$(dlrun words queues 2> /dev/null)"}); compadd -a words }
+_dlrun_keys() { local -a words; words=(${(f)"$(dlrun words keys 2> /dev/null)"}); compadd -S '' -a words }
 _dlrun_images() { local -a words; words=(${(f)"$(dlrun words images 2> /dev/null)"}); compadd -a words }
 "#;
 
 const FISH: &str = r#"
 complete -c dlrun -n "__fish_seen_subcommand_from show report logs wait cancel prune" -f -a "(dlrun words runs 2> /dev/null)"
 complete -c dlrun -n "__fish_seen_subcommand_from image" -a "(dlrun words images 2> /dev/null)"
+complete -c dlrun -l set -x -a "(dlrun words keys 2> /dev/null)"
 complete -c dlrun -l queue -x -a "(dlrun words queues 2> /dev/null)"
 "#;
 

@@ -31,6 +31,10 @@ pub(crate) fn run(session: &Session, args: &Export) -> Result<u8, Error> {
     // Of files for a consumer the site may have said where they go.
     let of_site = args.since_last.as_ref().map(|_| session.settings.export_dir());
     let Some(dir) = &args.output_dir.clone().or(of_site) else { return to_one(session, args, &source) };
+    // Of a consumer it may lie on what is not mounted now.
+    if consumer.is_none() {
+        std::fs::create_dir_all(dir).map_err(|source| no_dir(dir, &source))?;
+    }
     let dir = OutputDir::open(dir).map_err(|source| no_dir(dir, &source))?;
     let files = match consumer {
         Some(consumer) => since_last(args, source, consumer, &dir)?,

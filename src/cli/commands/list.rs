@@ -19,7 +19,10 @@ use crate::units::display_seconds;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
-    let filter = Filter { name: args.name.clone(), states: states(args.state.as_deref())? };
+    let filter = Filter {
+        name: args.name.clone(),
+        states: args.state.as_deref().map(JobState::from_word).into_iter().collect(),
+    };
     if let Some(path) = &args.store {
         return print(session, &open_store(path)?, args.limit, &filter);
     }
@@ -48,19 +51,6 @@ fn print(session: &Session, store: &Store, limit: usize, filter: &Filter) -> Res
     let value = json!({ "runs": rows.iter().zip(&prefixes).map(|(row, prefix)| to_json(row, prefix)).collect::<Vec<_>>() });
     session.output.result("list", &value, &to_text(&rows, &prefixes))?;
     Ok(0)
-}
-
-fn states(word: Option<&str>) -> Result<Vec<JobState>, Error> {
-    let Some(word) = word else { return Ok(Vec::new()) };
-    match JobState::from_word(word) {
-        JobState::Unknown if word != JobState::Unknown.as_str() => {
-            let error = Error::new(Kind::Usage, format!("`{word}` is not a state"));
-            Err(error.hinted(
-                "states are pending, running, suspended, completed, failed, timeout, out_of_memory, preempted, node_fail, cancelled, unknown",
-            ))
-        }
-        state => Ok(vec![state]),
-    }
 }
 
 fn to_json(row: &RunRow, prefix: &str) -> Value {

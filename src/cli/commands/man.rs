@@ -29,7 +29,8 @@ pub(crate) fn run(output: Output, args: &Man) -> Result<u8, Error> {
 
 fn rendered(page: &Command) -> Result<String, Error> {
     let mut roff = Vec::new();
-    clap_mangen::Man::new(page.clone()).render(&mut roff)?;
+    let source = concat!("dlrun ", env!("CARGO_PKG_VERSION"));
+    clap_mangen::Man::new(page.clone()).source(source).render(&mut roff)?;
     Ok(String::from_utf8_lossy(&roff).into_owned() + &sections(page))
 }
 

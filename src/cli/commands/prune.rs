@@ -222,6 +222,7 @@ fn to_text(chosen: &[Chosen], left: &[(RunId, String)], is_done: bool) -> String
     }
     let chosen: Vec<&Chosen> = chosen.iter().filter(|one| one.is_deleted == is_done).collect();
     let mut rows = table();
+    rows.set_header(["RUN", "NAME", "STATE", "ENDED", "RECORDS", ""]);
     for Chosen { row, bytes, outputs, .. } in &chosen {
         let ended = row.status.ended_at_ms.unwrap_or(row.record.submitted_at_ms);
         let files = match outputs.len() {

@@ -5,6 +5,7 @@ use crate::cli::args::{WordKind, Words};
 use crate::cli::error::Error;
 use crate::cli::session::Session;
 use crate::cli::site::kept_queues;
+use crate::job::schema::keys;
 use crate::store::{Filter, Store};
 
 /// The newest runs that are offered.
@@ -19,6 +20,7 @@ pub(crate) fn run(session: &Session, args: &Words) -> Result<u8, Error> {
             |_| Vec::new(),
             |catalogue| catalogue.entries.into_iter().map(|entry| entry.name).collect(),
         ),
+        WordKind::Keys => keys().iter().map(|key| format!("{key}=")).collect(),
     };
     words.retain(|word| is_harmless(word));
     let text: String = words.iter().map(|word| format!("{word}\n")).collect();
@@ -28,7 +30,7 @@ pub(crate) fn run(session: &Session, args: &Words) -> Result<u8, Error> {
 
 /// Says whether no shell reads anything into a word: names of imported runs, queues and images are written by others.
 fn is_harmless(word: &str) -> bool {
-    !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "._+@/:-".contains(c))
+    !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "._+@/:-=".contains(c))
 }
 
 /// The shortest ids that are clear, then the names.

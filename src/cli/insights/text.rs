@@ -217,6 +217,8 @@ fn compared_text(compared: &Compared, bars: Bars) -> Option<String> {
             let mark = if is_above { ", above what was asked for" } else { "" };
             format!("{}  {} of {of} ({:.0}%{mark})", bar(ratio, bars), quantity(used), ratio * 100.0)
         }
+        // It is running still, or a clock was set back.
+        None if compared.what == "walltime_seconds" => return None,
         None => format!("unknown, of {of}"),
     })
 }
@@ -265,10 +267,17 @@ pub(crate) fn advice(insight: &Insight) -> String {
     text
 }
 
-/// What is not known, a note for each reason.
-pub(crate) fn notes(insight: &Insight) -> String {
+/// What is not known, a note for each reason. While a run is running only its user can mend what is named: the rest may come.
+pub(crate) fn notes(insight: &Insight, is_over: bool) -> String {
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
-    for Unmeasured { what, why } in &insight.unmeasured {
+    for Unmeasured { what, why } in insight.unmeasured.iter().filter(|one| is_over || one.what == "timing") {
+        let what = match &**what {
+            "limits" => "what slowed it down",
+            "request" => "what it asked for",
+            "samples_per_second" => "samples/s",
+            "gpu_energy" => "GPU energy",
+            other => other,
+        };
         match by_reason.iter_mut().find(|(known, _)| known == why) {
             Some((_, things)) => things.push(what),
             None => by_reason.push((why, vec![what])),

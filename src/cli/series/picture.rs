@@ -5,7 +5,7 @@ use super::figure::Unit;
 use super::thin::Thinned;
 use super::track::Curve;
 use crate::cli::bars::Bars;
-use crate::record::NodeRecord;
+use crate::record::{NodeRecord, NodeState};
 use crate::units::{Bytes, display_seconds};
 
 /// With fewer samples the overview has no curves: there is nothing to see.
@@ -30,7 +30,7 @@ pub(crate) fn overview(series: &Series, node: &NodeRecord, of: Option<&str>, bar
     let gpus: Vec<_> = gpus.map(|(uuid, curve)| Line { name: gpu_name(uuid, node), curve }).collect();
     let more = gpus.len().saturating_sub(GPUS_SHOWN);
     lines.extend(gpus.into_iter().take(GPUS_SHOWN));
-    let mut text = drawn(&heading(thinned, of), &lines, bars);
+    let mut text = drawn(&heading(thinned, of), &lines, bars, node.state == NodeState::Running);
     if more > 0 {
         text.push_str(&format!("and {more} GPUs more: `--series`\n"));
     }
@@ -48,7 +48,7 @@ pub(crate) fn curves(series: &Series, node: &NodeRecord, of: Option<&str>, bars:
         let gpu = gpu_name(uuid, node);
         lines.extend(curves.iter().map(|curve| Line { name: format!("{gpu} {}", curve.name), curve }));
     }
-    drawn(&heading(thinned, of), &lines, bars)
+    drawn(&heading(thinned, of), &lines, bars, node.state == NodeState::Running)
 }
 
 fn heading(thinned: &Thinned, of: Option<&str>) -> String {
@@ -63,11 +63,11 @@ fn gpu_name(uuid: &str, node: &NodeRecord) -> String {
     minor.map_or_else(|| uuid.chars().take(12).collect(), |minor| format!("GPU {minor}"))
 }
 
-fn drawn(heading: &str, lines: &[Line<'_>], bars: Bars) -> String {
+fn drawn(heading: &str, lines: &[Line<'_>], bars: Bars, is_running: bool) -> String {
     let width = lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0);
     let mut text = format!("\n{heading}\n");
     for Line { name, curve } in lines {
-        text.push_str(&format!("{name:width$}  {}  {}\n", letters(curve, bars), figures(curve)));
+        text.push_str(&format!("{name:width$}  {}  {}\n", letters(curve, bars), figures(curve, is_running)));
     }
     text
 }
@@ -83,13 +83,13 @@ fn letters(curve: &Curve, bars: Bars) -> String {
     curve.values.iter().map(|value| value.map_or(' ', |value| bars.of(value, most))).collect()
 }
 
-/// What the curve comes to.
-fn figures(curve: &Curve) -> String {
-    let peak = value_text(curve.unit, curve.peak());
-    match curve.mean {
-        Some(mean) => format!("mean {}, peak {peak}", value_text(curve.unit, mean)),
-        None => format!("peak {peak}"),
-    }
+/// What the curve comes to, and its last point where it grows.
+fn figures(curve: &Curve, is_running: bool) -> String {
+    let shown = |value: f64| value_text(curve.unit, value);
+    let mean = curve.mean.map(|mean| format!("mean {}, ", shown(mean))).unwrap_or_default();
+    let last = curve.values.last().copied().flatten().filter(|_| is_running);
+    let last = last.map(|last| format!(", now {}", shown(last))).unwrap_or_default();
+    format!("{mean}peak {}{last}", shown(curve.peak()))
 }
 
 fn value_text(unit: Unit, value: f64) -> String {
@@ -115,8 +115,8 @@ mod tests {
     use crate::cli::series::track::Axis;
     use crate::job::RunId;
     use crate::record::{
-        Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, MeasureKey, NodeState, Progress, Sample, Usage,
-        WatcherCost, decode_columns, encode_segments,
+        Gap, GpuFacts, GpuReading, GpuUsage, HostFacts, MeasureKey, Progress, Sample, Usage, WatcherCost,
+        decode_columns, encode_segments,
     };
 
     fn node(gpus: u32) -> NodeRecord {
