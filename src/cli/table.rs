@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
 /// An empty table.
 pub(crate) fn table() -> Table {
@@ -11,12 +11,26 @@ pub(crate) fn table() -> Table {
     table
 }
 
-/// As [`rendered`], with the text of wide columns in several lines where the table is wider than the terminal.
+/// The last column of a table is no narrower than this because of the terminal.
+const LAST_COLUMN: u16 = 24;
+
+/// As [`rendered`], with the text of wide columns in several lines where the table is wider than the terminal: of the last one
+/// alone where that is enough, since it holds sentences and the others words.
 pub(crate) fn fitted(mut table: Table) -> String {
     if let Some(columns) = terminal_columns() {
-        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns);
+        fit(&mut table, columns);
     }
     rendered(table)
+}
+
+fn fit(table: &mut Table, columns: u16) {
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns);
+    let widths: Vec<u16> = table.column_max_content_widths();
+    let Some((_, words)) = widths.split_last() else { return };
+    if words.iter().map(|width| width + 2).sum::<u16>() + LAST_COLUMN <= columns {
+        let all_but_last = table.column_iter_mut().take(words.len());
+        all_but_last.for_each(|column| drop(column.set_constraint(ColumnConstraint::ContentWidth)));
+    }
 }
 
 /// The columns of the terminal, where standard output is one.
@@ -31,4 +45,26 @@ pub(crate) fn rendered(mut table: Table) -> String {
         column.set_padding((0, 2));
     }
     table.trim_fmt() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_is_no_wider_than_the_terminal_and_only_sentences_are_broken() {
+        let reason = "the program ended with exit code 1";
+        let shown = |columns| {
+            let mut table = table();
+            table.set_header(["RUN", "STATE", "REASON"]).add_row(["a3c0", "completed", reason]);
+            fit(&mut table, columns);
+            rendered(table)
+        };
+        assert_eq!(shown(80), format!("RUN   STATE      REASON\na3c0  completed  {reason}\n"));
+        assert_eq!(
+            shown(42),
+            "RUN   STATE      REASON\na3c0  completed  the program ended with\n                 exit code 1\n"
+        );
+        assert!(shown(20).lines().all(|line| line.len() <= 20), "{}", shown(20));
+    }
 }

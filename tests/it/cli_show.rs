@@ -183,3 +183,23 @@ fn a_code_above_128_is_told_from_a_signal() {
         let _ = env.dlrun(["list", "--name", name]).run().code(0).says(cause);
     }
 }
+
+#[test]
+fn run_of_a_moment_gets_one_line_instead_of_excuses() {
+    let env = TestEnv::new();
+    let id = ran(&env, "short", "true");
+    let text = env.dlrun(["show", &id]).run().code(0).text();
+    let notes: Vec<&str> = text.lines().filter(|line| line.starts_with("note: ")).collect();
+    assert!(matches!(notes[..], [note] if note.contains("too short for advice")), "{text}");
+}
+
+#[test]
+fn run_without_a_module_is_told_what_brings_modules() {
+    let env = TestEnv::new();
+    let said = "echo 'Traceback (most recent call last):' >&2; echo '  File \"t.py\", line 1, in <module>' >&2; \
+                echo \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 1";
+    let id = ran(&env, "lacks", said);
+    let _ = env.dlrun(["show", &id]).run().code(0).says("bring Python packages");
+    let other = ran(&env, "other", &said.replace("ModuleNotFoundError", "ValueError"));
+    let _ = env.dlrun(["show", &other]).run().code(0).never_says("bring Python packages");
+}

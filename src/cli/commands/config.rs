@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::cli::error::Error;
 use crate::cli::output::Output;
 use crate::cli::session::Session;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{fitted, table};
 use crate::config::{Origin, Setting};
 
 /// The module, as it is installed; in the binary, so that whoever has dlrun has it.
@@ -38,14 +38,14 @@ pub(crate) fn run(session: &Session) -> Result<u8, Error> {
             setting.key.about.to_owned(),
         ]);
     }
-    let mut text = rendered(table);
+    let mut text = fitted(table);
     if !entries.is_empty() {
         let mut table = self::table();
         table.set_header(["TABLE", "FROM"]);
         for (name, origin) in entries {
             table.add_row([name, origin.to_string()]);
         }
-        text.push_str(&rendered(table));
+        text.push_str(&fitted(table));
     }
     session.output.result("config", &value, &text)?;
     Ok(0)

@@ -7,7 +7,7 @@ use crate::cli::error::{Error, Kind};
 use crate::cli::imported::open_store;
 use crate::cli::session::Session;
 use crate::cli::summary::reason_text;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{fitted, table};
 use crate::cli::track::Tracker;
 use crate::cli::when::{ago, seconds_between};
 use crate::clock::now_ms;
@@ -103,7 +103,7 @@ fn to_text(rows: &[RunRow], prefixes: &[String]) -> String {
         table.add_row(first.into_iter().chain(has_arrays.then(over)).chain(rest));
     }
     // Names may have been told elsewhere.
-    printable(&rendered(table))
+    printable(&fitted(table))
 }
 
 /// How the program ended or why it did not start, else the scheduler's reason (Slurm's `NonZeroExitCode` says less): other

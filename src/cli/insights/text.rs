@@ -351,4 +351,18 @@ mod tests {
     fn short_times_keep_their_digits() {
         assert_eq!([0.000_05, 0.0123, 0.42, 2.5].map(short), ["50 us", "12.3 ms", "420 ms", "2.50 s"]);
     }
+
+    #[test]
+    fn memory_above_what_was_asked_for_is_marked_and_an_unknown_time_left_out() {
+        let compared = |what, used: Option<f64>, asked: f64| {
+            let ratio = used.map(|used| used / asked);
+            compared_text(&Compared { what, asked: Some(asked), used, ratio }, Bars::Ascii)
+        };
+        let above = compared("memory_bytes", Some(f64::from(3 << 30)), f64::from(2 << 30));
+        assert!(above.is_some_and(|text| text.ends_with("of 2.0GiB (150%, above what was asked for)")));
+        let below = compared("memory_bytes", Some(f64::from(1 << 30)), f64::from(2 << 30));
+        assert!(below.is_some_and(|text| text.ends_with("of 2.0GiB (50%)")));
+        assert_eq!(compared("walltime_seconds", None, 60.0), None);
+        assert_eq!(compared("cpus", None, 2.0).as_deref(), Some("unknown, of 2"));
+    }
 }
