@@ -28,8 +28,9 @@ fn fit(table: &mut Table, columns: u16) {
     let widths: Vec<u16> = table.column_max_content_widths();
     let Some((_, words)) = widths.split_last() else { return };
     if words.iter().map(|width| width + 2).sum::<u16>() + LAST_COLUMN <= columns {
-        let all_but_last = table.column_iter_mut().take(words.len());
-        all_but_last.for_each(|column| drop(column.set_constraint(ColumnConstraint::ContentWidth)));
+        for column in table.column_iter_mut().take(words.len()) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
 }
 
