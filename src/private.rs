@@ -9,7 +9,25 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat, renameat};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, fstat, mkdirat};
-use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+use nix::unistd::{UnlinkatFlags, geteuid, getuid, unlinkat};
+
+/// The own user id as processes outside of a container know it: in a user namespace it is another one (`user_namespaces(7)`).
+#[must_use]
+pub fn kernel_uid() -> u32 {
+    let inner = getuid().as_raw();
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    outer_id(&map, inner).unwrap_or(inner)
+}
+
+/// What a user id is outside, by lines of `inner outer length`.
+fn outer_id(map: &str, inner: u32) -> Option<u32> {
+    map.lines().find_map(|line| {
+        let mut numbers = line.split_whitespace().map_while(|number| number.parse::<u32>().ok());
+        let (from, to, length) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        let place = inner.checked_sub(from).filter(|place| *place < length)?;
+        to.checked_add(place)
+    })
+}
 
 /// What went wrong with a private file or directory.
 #[derive(Debug, thiserror::Error)]

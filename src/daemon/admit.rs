@@ -2,6 +2,7 @@
 //! tell.
 
 use super::peer::Peer;
+use crate::job::RunId;
 use crate::monitor::{JobCgroup, cgroup, identity};
 use crate::protocol::{Process, Refusal, RefusalKind, Registration};
 use crate::record::NodeRecord;
@@ -81,6 +82,18 @@ pub(super) fn check_record(record: &NodeRecord) -> Result<(), Refusal> {
         return refused(RefusalKind::BadRequest, "the record of the run is too long");
     }
     Ok(())
+}
+
+/// Whether a run is the peer's. Ids are public, so one that does not say whose it is could be anybody's.
+pub(super) fn check_owner(run_id: &RunId, peer: Peer) -> Result<(), Refusal> {
+    match run_id.owner() {
+        Some(owner) if owner == peer.uid => Ok(()),
+        Some(_) => refused(RefusalKind::NotPermitted, format!("the id of run {run_id} is another user's")),
+        None => refused(
+            RefusalKind::NotPermitted,
+            format!("the id of run {run_id} does not say whose it is: it is of an older dlrun"),
+        ),
+    }
 }
 
 fn weigh(value: &impl serde::Serialize) -> usize {

@@ -83,7 +83,7 @@ impl Discovery {
         };
         let id =
             cgroup.job_id.clone().or_else(|| cgroup.sluid.clone()).unwrap_or_else(|| cgroup.path.clone());
-        let run_id = self.run_id(cgroup, first);
+        let run_id = self.run_id(cgroup, first, uid);
         let job_id = Some(JobId(id.clone()));
         let run = RunRecord {
             format: RunRecord::FORMAT,
@@ -118,11 +118,11 @@ impl Discovery {
     }
 
     /// The same job has the same id, also after a restart of the daemon; another boot or another job has not.
-    fn run_id(&self, cgroup: &JobCgroup, first: Process) -> RunId {
+    fn run_id(&self, cgroup: &JobCgroup, first: Process, uid: u32) -> RunId {
         let name = format!("{}\n{}\n{}", self.boot_id, cgroup.path, first.start_time_ticks);
         let digest = Sha256::digest(name.as_bytes());
         let mut bits = [0; 10];
         bits.copy_from_slice(&digest[..10]);
-        RunId::from_random(bits)
+        RunId::of_owner(bits, uid)
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nix::unistd::{Uid, User};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::protocol::{RefusalKind, Registered, Response, Segment, StoreStatus};
@@ -27,6 +28,8 @@ const BACKLOG: usize = 4096;
 /// Ends that wait for a disk that takes nothing, and how often they are tried.
 const UNENDED: usize = 512;
 const TRY_AGAIN: Duration = Duration::from_secs(2);
+/// The name of a user is waited for so long.
+const NAME_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the database is to do.
 #[derive(Debug)]
@@ -133,6 +136,7 @@ impl Recorder {
             status: Arc::clone(&status),
             unended: VecDeque::new(),
             wanted: None,
+            names: HashMap::new(),
         };
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || desk.work(&queue));
         Self { jobs, backlog, updates, status, thread: thread.ok() }
@@ -215,6 +219,8 @@ struct Desk {
     unended: VecDeque<(NodeId, NodeRecord)>,
     /// The time, the greatest age and the greatest size, while old runs are being forgotten.
     wanted: Option<(u64, u64, u64)>,
+    /// Names of users, by their ids.
+    names: HashMap<u32, String>,
 }
 
 impl Desk {
@@ -323,8 +329,22 @@ impl Desk {
         self.note(done);
     }
 
+    /// A user's name, or `uid 1001` where there is none; directory services may hang (`nsswitch.conf(5)`).
+    fn name_of(&mut self, uid: u32) -> String {
+        if let Some(name) = self.names.get(&uid) {
+            return name.clone();
+        }
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || sender.send(User::from_uid(Uid::from_raw(uid))));
+        let Ok(Ok(Some(user))) = receiver.recv_timeout(NAME_TIMEOUT) else { return format!("uid {uid}") };
+        self.names.insert(uid, user.name.clone());
+        user.name
+    }
+
     fn register(&mut self, register: Register) -> Result<(), StoreError> {
-        let Register { handle, run, uid, record, live, mut answer, reply } = register;
+        let Register { handle, mut run, uid, record, live, mut answer, reply } = register;
+        // Whose it is the kernel says, not who asks.
+        run.user = self.name_of(uid);
         let done = self.store.register(&run, uid, &record, &live);
         let done = done.and_then(|node| Ok((node, self.store.acknowledged(node)?)));
         let error = match done {

@@ -7,6 +7,7 @@ use nix::unistd::{User, getuid};
 use super::context::Context;
 use crate::clock::now_ms;
 use crate::job::{ArraySpec, RunId, SchedulerKind};
+use crate::private::kernel_uid;
 use crate::record::RunRecord;
 use crate::rundir::{RunDirError, StateDir};
 
@@ -23,7 +24,7 @@ pub fn mint(context: &Context, bits: [u8; 10], hostname: &str, script: &str) -> 
     {
         return Ok(run_id);
     }
-    let run_id = RunId::from_random(bits);
+    let run_id = RunId::of_owner(bits, kernel_uid());
     let output = context.job_id.as_ref().and_then(|_| std::fs::read_link("/proc/self/fd/2").ok());
     let user = User::from_uid(getuid()).ok().flatten().map_or_else(|| getuid().to_string(), |user| user.name);
     let submitted = plan.new_run(run_id.clone(), now_ms(), user, hostname.to_owned());

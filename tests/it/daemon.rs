@@ -302,7 +302,7 @@ pub(crate) fn register_at_once(count: u8) {
     let plan = planned.result()["plan"].to_string();
     let started: Vec<_> = (0..count)
         .map(|number: u8| {
-            let run = RunId::from_random([number; 10]);
+            let run = RunId::of_owner([number; 10], nix::unistd::getuid().as_raw());
             env.dlrun(["exec", "--", "sh", "-c", waits])
                 .env("DLRUN_PLAN", &plan)
                 .env("DLRUN_RUN_ID", run.as_str())

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use dlrun::job::RunId;
 use dlrun::protocol::{
     Collect, Ending, Hello, Process, RefusalKind, Registration, Request, Response, RunView, RunsQuery,
 };
@@ -153,6 +154,14 @@ fn command_of(env: &TestEnv) -> Process {
     Process { pid, start_time_ticks: dlrun::monitor::start_time_ticks(pid).expect("it runs") }
 }
 
+/// The name of a run's user in the database of a node.
+fn recorded_user(daemon: &Dlrund, run: &RunId) -> String {
+    let store = dlrun::store::Store::open_reader(&daemon.database()).expect("a database");
+    let rows = store.list(10, &dlrun::store::Filter::default()).expect("runs");
+    let found = rows.into_iter().find(|row| row.record.run_id == *run);
+    found.expect("it was registered").record.user
+}
+
 #[test]
 fn users_have_their_own_runs_and_no_others() {
     if !is_root() {
@@ -190,13 +199,25 @@ fn users_have_their_own_runs_and_no_others() {
     );
     let kinds: Vec<_> = answers.into_iter().map(refusal).collect();
     assert_eq!(kinds, [RefusalKind::NotPermitted, RefusalKind::BadRequest, RefusalKind::BadRequest]);
-    let mut own = stolen;
-    own.run.run_id = dlrun::job::RunId::from_random([7; 10]);
-    own.record.key.run_id = own.run.run_id.clone();
+    let named = |run_id: RunId| {
+        let mut named = stolen.clone();
+        named.record.key.run_id = run_id.clone();
+        named.run.run_id = run_id;
+        named
+    };
+    // Nor under an id that this node has not seen: run ids are public.
+    for run_id in [RunId::of_owner([7; 10], ALICE), RunId::from_random([7; 10])] {
+        let answers = mallory.ask(&daemon, &[register(named(run_id))]);
+        assert_eq!(refusal(answers.into_iter().next().flatten()), RefusalKind::NotPermitted);
+    }
+    let own = named(RunId::of_owner([7; 10], MALLORY));
     let answers = mallory.ask(&daemon, &[register(own), Request::Runs(RunsQuery::default())]);
     assert!(matches!(answers[0], Some(Response::Registered(_))), "{answers:?}");
     let Some(Response::Runs(runs)) = &answers[1] else { panic!("{answers:?}") };
     assert!(runs.runs.iter().all(|view| view.uid == MALLORY), "{runs:?}");
+    // Whatever the message says, the name is that of the user id; this one has none.
+    let named = recorded_user(&daemon, &RunId::of_owner([7; 10], MALLORY));
+    assert_eq!(named, format!("uid {MALLORY}"));
 
     // Files: the database is closed, and the socket stays where it is.
     let (node, socket) = (place.root().join("node"), daemon.socket().display().to_string());

@@ -22,6 +22,7 @@ use crate::clock::now_ms;
 use crate::diagnostic::chain;
 use crate::job::{JobState, RunId, SchedulerKind};
 use crate::plan::Plan;
+use crate::private::kernel_uid;
 use crate::pyenv;
 use crate::record::{Identity, RunRecord, Status};
 use crate::rundir::{RunDir, StateDir};
@@ -60,11 +61,11 @@ pub(crate) fn hand_over_noted(session: &Session, job: &Job) -> Result<(RunRecord
     hand_over_as(session, job, new_run_id()?)
 }
 
-/// An id that no run has.
+/// An id that no run has, of the own user.
 pub(crate) fn new_run_id() -> Result<RunId, Error> {
     let mut bits = [0; 10];
     getrandom::fill(&mut bits).map_err(|error| Error::new(Kind::Internal, error))?;
-    Ok(RunId::from_random(bits))
+    Ok(RunId::of_owner(bits, kernel_uid()))
 }
 
 /// As [`hand_over_noted`], with an id that the caller has made and may have noted.

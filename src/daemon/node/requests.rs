@@ -2,7 +2,7 @@
 
 use super::{Node, answer};
 use crate::clock::now_ms;
-use crate::daemon::admit::{Admitted, admit, check, check_record};
+use crate::daemon::admit::{Admitted, admit, check, check_owner, check_record};
 use crate::daemon::connection::Question;
 use crate::daemon::peer::Peer;
 use crate::daemon::recorder::{End, Handle, Job, Reply};
@@ -78,7 +78,9 @@ impl Node {
         {
             return self.resume(connection, handle, peer, registration, reply);
         }
-        let admitted = match admit(peer, &registration) {
+        // What an older daemon took is watched to its end.
+        let owned = if known.is_none() { check_owner(&registration.run.run_id, peer) } else { Ok(()) };
+        let admitted = match owned.and_then(|()| admit(peer, &registration)) {
             Ok(admitted) => admitted,
             Err(refusal) => return answer(reply, Response::Refused(refusal)),
         };
@@ -296,6 +298,7 @@ mod tests {
     use super::*;
     use crate::daemon::node::Options;
     use crate::daemon::recorder::{Notice, Recorder};
+    use crate::job::RunId;
     use crate::protocol::{Backfill, Update};
     use crate::record::{GpuReading, Sample, encode_segments};
     use crate::store::{Live, LiveRun, NodeId};
@@ -342,6 +345,8 @@ mod tests {
             let mut registration = registration();
             let start_time_ticks = identity::start_time_ticks(command).expect("it runs");
             registration.command = Process { pid: command, start_time_ticks };
+            registration.run.run_id = RunId::of_owner([7; 10], peer.uid);
+            registration.record.key.run_id = registration.run.run_id.clone();
             Self { shell, peer, registration }
         }
 

@@ -135,7 +135,7 @@ impl Incoming {
             return Err(fault(place_of(text, "kind"), message, None));
         };
         match table {
-            Table::Runs => parse::<RunRow>(text, Some(table)).map(Self::from),
+            Table::Runs => Self::from(parse::<RunRow>(text, Some(table))?).of_its_owner(text),
             Table::Usage => parse::<UsageRow>(text, Some(table)).map(Self::from),
             Table::Timings => parse::<EpochRow>(text, Some(table)).map(Self::from),
             Table::Gpus => parse::<GpuRow>(text, Some(table)).map(Self::from),
@@ -144,6 +144,18 @@ impl Incoming {
             Table::Samples => parse::<SampleRow>(text, Some(table)).map(Self::from),
             Table::GpuSamples => parse::<GpuSampleRow>(text, Some(table)).map(Self::from),
             Table::ProcessSamples => parse::<ProcessSampleRow>(text, Some(table)).map(Self::from),
+        }
+    }
+
+    /// Refuses a run under the id of another user's: a node's database has the owner from the kernel.
+    fn of_its_owner(self, text: &str) -> Result<Self, LineFault> {
+        let Row::Run(run) = &self.row else { return Ok(self) };
+        match run.uid.zip(run.record.run_id.owner()) {
+            Some((uid, owner)) if uid != owner => {
+                let message = format!("`uid`: the run is of user {uid}, and its id is of user {owner}");
+                Err(fault(place_of(text, "uid"), message, None))
+            }
+            _ => Ok(self),
         }
     }
 

@@ -201,3 +201,20 @@ fn what_is_not_a_number_comes_back_as_such() {
     let none = BTreeMap::<String, f64>::new();
     assert_ne!(epoch.metrics, none);
 }
+
+#[test]
+fn run_under_the_id_of_another_user_is_refused() {
+    let id = crate::job::RunId::of_owner([7; 10], 1001);
+    let mut row = full(Table::Runs);
+    row.insert("run_id".to_owned(), json!(id));
+    for (uid, is_taken) in [(json!(1001), true), (Value::Null, true), (json!(1002), false)] {
+        row.insert("uid".to_owned(), uid.clone());
+        let text = Value::Object(row.clone()).to_string();
+        let fault = Incoming::read(text.as_bytes()).err().map(|fault| fault.message);
+        assert_eq!(fault.is_none(), is_taken, "{uid}: {fault:?}");
+        assert!(fault.is_none_or(|message| message.contains("its id is of user 1001")));
+    }
+    // An id of dlrun 0.1 does not say whose it is.
+    row.insert("run_id".to_owned(), json!("0123456789abcdef"));
+    assert!(Incoming::read(Value::Object(row).to_string().as_bytes()).is_ok());
+}
