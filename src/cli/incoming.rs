@@ -165,12 +165,12 @@ impl Counts {
     }
 }
 
-/// Takes all lines in. Those that were taken go into `copy` too. Wrong ones end it, unless they are to be passed over.
+/// Takes all lines in. Those that were taken go into `copy` too. Wrong ones are passed over: anybody whose run is in a file could keep
+/// all of it from being imported. A file with nothing but wrong lines is another kind of file.
 pub(crate) fn take_lines(
     mut from: impl BufRead,
     importer: &mut Importer<'_>,
     mut copy: Option<&mut ImportCopy>,
-    keep_going: bool,
     told: Option<(&mut Display, &str)>,
 ) -> Result<Counts, Stop> {
     let mut counts = Counts::default();
@@ -192,9 +192,6 @@ pub(crate) fn take_lines(
             }
             Err(fault) => {
                 let problem = Problem { line: number, fault };
-                if !keep_going {
-                    return Err(Stop::Wrong(problem));
-                }
                 counts.wrong += 1;
                 if counts.problems.len() < TOLD {
                     counts.problems.push(problem);
@@ -204,6 +201,9 @@ pub(crate) fn take_lines(
         if let Some((display, file)) = told.as_mut().filter(|_| counts.lines % LINES_A_WORD == 0) {
             display.now(&format!("{file}: {} lines", counts.lines), false);
         }
+    }
+    if counts.wrong == counts.lines && !counts.problems.is_empty() {
+        return Err(Stop::Wrong(counts.problems.swap_remove(0)));
     }
     Ok(counts)
 }

@@ -5,7 +5,8 @@ use super::peer::Peer;
 use crate::job::RunId;
 use crate::monitor::{JobCgroup, cgroup, identity};
 use crate::protocol::{Process, Refusal, RefusalKind, Registration};
-use crate::record::NodeRecord;
+use crate::record::{MAX_NAME_BYTES, NodeRecord};
+use serde_json::Value;
 
 /// What a run's description may weigh, in bytes of JSON.
 const RUN_BYTES_MAX: usize = 64 << 10;
@@ -59,9 +60,7 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
 /// Whether a registration holds together and is no larger than it may be.
 pub(super) fn check(registration: &Registration) -> Result<(), Refusal> {
     let Registration { run, record, gpus, .. } = registration;
-    if weigh(run) > RUN_BYTES_MAX {
-        return refused(RefusalKind::BadRequest, "the description of the run is too long");
-    }
+    bounded(run, RUN_BYTES_MAX, "the description of the run")?;
     check_record(record)?;
     let node = &record.key.node;
     if node.is_empty() || node.len() > NODE_NAME_MAX || node.chars().any(|c| c == '/' || c.is_control()) {
@@ -78,10 +77,7 @@ pub(super) fn check(registration: &Registration) -> Result<(), Refusal> {
 
 /// Whether a record is no larger than it may be: it is kept in memory as long as its run.
 pub(super) fn check_record(record: &NodeRecord) -> Result<(), Refusal> {
-    if weigh(record) > RECORD_BYTES_MAX {
-        return refused(RefusalKind::BadRequest, "the record of the run is too long");
-    }
-    Ok(())
+    bounded(record, RECORD_BYTES_MAX, "the record of the run")
 }
 
 /// Whether a run is the peer's. Ids are public, so one that does not say whose it is could be anybody's.
@@ -96,8 +92,28 @@ pub(super) fn check_owner(run_id: &RunId, peer: Peer) -> Result<(), Refusal> {
     }
 }
 
-fn weigh(value: &impl serde::Serialize) -> usize {
-    serde_json::to_vec(value).map_or(usize::MAX, |bytes| bytes.len())
+/// Whether a message weighs no more than `most` bytes of JSON, and has no text that `import` would refuse.
+fn bounded(message: &impl serde::Serialize, most: usize, what: &str) -> Result<(), Refusal> {
+    let text = serde_json::to_string(message).unwrap_or_default();
+    if text.is_empty() || text.len() > most {
+        return refused(RefusalKind::BadRequest, format!("{what} is too long"));
+    }
+    match serde_json::from_str(&text).map(|value: Value| has_bad_text(&value)) {
+        Ok(false) => Ok(()),
+        _ => {
+            refused(RefusalKind::BadRequest, format!("{what} has a text with a NUL, or one that is too long"))
+        }
+    }
+}
+
+fn has_bad_text(value: &Value) -> bool {
+    let is_bad = |text: &str| text.len() > MAX_NAME_BYTES || text.contains('\0');
+    match value {
+        Value::String(text) => is_bad(text),
+        Value::Array(values) => values.iter().any(has_bad_text),
+        Value::Object(fields) => fields.iter().any(|(name, value)| is_bad(name) || has_bad_text(value)),
+        _ => false,
+    }
 }
 
 /// The command among the supervisor's children: the one that is claimed or, where the client counts pids in a namespace of

@@ -6,8 +6,8 @@ use crate::job::{EnvVar, Overrides, is_option, quoted};
 
 /// What is written in the place of a secret.
 const MASK: &str = "***";
-/// Longer words are cut.
-const LONGEST_WORD: usize = 4096;
+/// Longer words are cut, in bytes: with the dots they are names that exports and daemons take.
+const LONGEST_WORD: usize = 4000;
 /// Words beyond so many bytes are left out.
 const MOST_BYTES: usize = 16 << 10;
 /// The shortest value that is looked for in other text, in bytes.
@@ -171,10 +171,10 @@ fn is_of_secret(name: &str, value: &str) -> bool {
 }
 
 fn cut(word: &str) -> String {
-    match word.char_indices().nth(LONGEST_WORD) {
-        Some((end, _)) => format!("{}...", &word[..end]),
-        None => word.to_owned(),
+    if word.len() <= LONGEST_WORD {
+        return word.to_owned();
     }
+    format!("{}...", &word[..word.floor_char_boundary(LONGEST_WORD)])
 }
 
 #[cfg(test)]

@@ -40,7 +40,9 @@ pub use figures::NodeFigures;
 pub use forecast::{Basis, Forecast, Interval};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};
-pub use incoming::{Incoming, IncomingRun, IncomingUsage, LineFault, MAX_LINE_BYTES, Row, RowVersion};
+pub use incoming::{
+    Incoming, IncomingRun, IncomingUsage, LineFault, MAX_LINE_BYTES, MAX_NAME_BYTES, Row, RowVersion,
+};
 pub use last_words::{LAST_WORDS_BYTES, last_words};
 pub use middle::median;
 pub use node::{Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, WatcherCost};

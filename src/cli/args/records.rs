@@ -42,8 +42,8 @@ pub(crate) struct Import {
     /// Into this database, made where it is missing, instead of your own records
     #[arg(long, value_name = "DB", value_hint = ValueHint::FilePath)]
     pub(crate) store: Option<PathBuf>,
-    /// Pass over lines that are wrong and take in the others; the exit code is 65 all the same
-    #[arg(long)]
+    /// Does nothing any more: invalid lines are always passed over
+    #[arg(long, hide = true)]
     pub(crate) keep_going: bool,
     /// Tell what would be taken in, and change nothing
     #[arg(long)]

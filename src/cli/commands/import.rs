@@ -174,7 +174,7 @@ fn take_file(
     }
 }
 
-/// One transaction: all of a file, or nothing.
+/// One transaction: all rows of a file, or nothing.
 fn take(
     from: impl BufRead,
     args: &Import,
@@ -189,7 +189,7 @@ fn take(
     let mut kept = None;
     let done = store.write(|writer| {
         let mut importer = writer.importer()?;
-        let counts = take_lines(from, &mut importer, copy.as_mut(), args.keep_going, Some(told))?;
+        let counts = take_lines(from, &mut importer, copy.as_mut(), Some(told))?;
         importer.finish()?;
         if args.dry_run {
             return Err(Stop::DryRun(Box::new(counts)));
@@ -238,5 +238,5 @@ fn wrong(problem: &Problem, shown: &str) -> Error {
     if let Some(hint) = problem.hint() {
         error = error.hinted(hint);
     }
-    error.hinted("nothing of this file was taken in; `--keep-going` passes over lines that are wrong")
+    error.hinted("no line of it is a row, so nothing was imported")
 }

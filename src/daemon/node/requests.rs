@@ -437,6 +437,12 @@ mod tests {
         let update = family.ask(&mut node, Request::Update(Box::new(Update { record })));
         assert_eq!(refusal(update), Some(RefusalKind::BadRequest));
         assert_eq!(refusal(family.end(&mut node)), Some(RefusalKind::BadRequest));
+        // What `import` would refuse would stand in exports.
+        for text in ["x".repeat(5_000), "a\0b".to_owned()] {
+            let record = NodeRecord { output: Some(text), ..family.registration.record.clone() };
+            let update = family.ask(&mut node, Request::Update(Box::new(Update { record })));
+            assert_eq!(refusal(update), Some(RefusalKind::BadRequest));
+        }
         node.part(7);
         assert_eq!(refusal(family.register(&mut node)), Some(RefusalKind::BadRequest));
         assert!(queue.try_recv().is_err());

@@ -5,6 +5,8 @@ mod place;
 mod rows;
 mod values;
 
+pub use values::MAX_NAME_BYTES;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

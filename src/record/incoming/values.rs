@@ -3,8 +3,8 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// The longest name, in bytes.
-const MAX_NAME: usize = 4096;
+/// The longest name, in bytes; daemons take no longer text at all.
+pub const MAX_NAME_BYTES: usize = 4096;
 
 /// A name: it is shown in tables and compared, so it has neither line breaks nor what drives a terminal.
 pub(super) fn name<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
@@ -15,10 +15,10 @@ pub(super) fn name<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Er
             quoted(&text)
         )));
     }
-    if text.len() > MAX_NAME {
+    if text.len() > MAX_NAME_BYTES {
         let (shown, length) = (quoted(&text), text.len());
         return Err(D::Error::custom(format!(
-            "{shown} has {length} bytes, and a name {MAX_NAME} bytes at most"
+            "{shown} has {length} bytes, and a name {MAX_NAME_BYTES} bytes at most"
         )));
     }
     Ok(text)
