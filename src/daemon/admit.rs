@@ -57,11 +57,11 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
     Ok(Admitted { command, supervisor, cgroup })
 }
 
-/// Whether a registration holds together and is no larger than it may be.
-pub(super) fn check(registration: &Registration) -> Result<(), Refusal> {
+/// Whether a registration holds together and is no larger than it may be; what its record weighs.
+pub(super) fn check(registration: &Registration) -> Result<usize, Refusal> {
     let Registration { run, record, gpus, .. } = registration;
     bounded(run, RUN_BYTES_MAX, "the description of the run")?;
-    check_record(record)?;
+    let weight = check_record(record)?;
     let node = &record.key.node;
     if node.is_empty() || node.len() > NODE_NAME_MAX || node.chars().any(|c| c == '/' || c.is_control()) {
         return refused(RefusalKind::BadRequest, format!("{node:?} cannot name a node"));
@@ -72,11 +72,11 @@ pub(super) fn check(registration: &Registration) -> Result<(), Refusal> {
     if run.run_id != record.key.run_id {
         return refused(RefusalKind::BadRequest, "the run and the record do not belong together");
     }
-    Ok(())
+    Ok(weight)
 }
 
-/// Whether a record is no larger than it may be: it is kept in memory as long as its run.
-pub(super) fn check_record(record: &NodeRecord) -> Result<(), Refusal> {
+/// Whether a record is no larger than it may be, and what it weighs: it is kept in memory as long as its run.
+pub(super) fn check_record(record: &NodeRecord) -> Result<usize, Refusal> {
     bounded(record, RECORD_BYTES_MAX, "the record of the run")
 }
 
@@ -92,14 +92,14 @@ pub(super) fn check_owner(run_id: &RunId, peer: Peer) -> Result<(), Refusal> {
     }
 }
 
-/// Whether a message weighs no more than `most` bytes of JSON, and has no text that `import` would refuse.
-fn bounded(message: &impl serde::Serialize, most: usize, what: &str) -> Result<(), Refusal> {
+/// What a message weighs, in bytes of JSON: no more than `most`, and without a text that `import` would refuse.
+fn bounded(message: &impl serde::Serialize, most: usize, what: &str) -> Result<usize, Refusal> {
     let text = serde_json::to_string(message).unwrap_or_default();
     if text.is_empty() || text.len() > most {
         return refused(RefusalKind::BadRequest, format!("{what} is too long"));
     }
     match serde_json::from_str(&text).map(|value: Value| has_bad_text(&value)) {
-        Ok(false) => Ok(()),
+        Ok(false) => Ok(text.len()),
         _ => {
             refused(RefusalKind::BadRequest, format!("{what} has a text with a NUL, or one that is too long"))
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::peer::Peer;
@@ -18,6 +18,27 @@ pub(super) struct Patience {
     pub(super) request: Duration,
     /// Between two messages.
     pub(super) idle: Duration,
+}
+
+/// A longer message needs one of few places, in bytes, until it is answered: half of it may be all that ever comes.
+const LONG: usize = 64 << 10;
+
+/// Places for long messages: those of a user and those of all users.
+#[derive(Debug, Clone)]
+pub(super) struct Places {
+    pub(super) of_user: Arc<Semaphore>,
+    pub(super) of_all: Arc<Semaphore>,
+}
+
+/// A place of each kind.
+type Place = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+impl Places {
+    /// Waits for a place; the semaphores are never closed.
+    async fn take(&self) -> Option<Place> {
+        let of_user = Arc::clone(&self.of_user).acquire_owned().await.ok()?;
+        Some((of_user, Arc::clone(&self.of_all).acquire_owned().await.ok()?))
+    }
 }
 
 /// What a connection tells the node's owner.
@@ -45,10 +66,11 @@ pub(super) async fn serve(
     connection: u64,
     peer: Peer,
     patience: Patience,
-    turns: Arc<Semaphore>,
+    turns: (Arc<Semaphore>, Places),
     node: mpsc::Sender<Asked>,
 ) {
-    if let Err(refusal) = converse(&mut stream, connection, peer, patience, &turns, &node).await {
+    let (turns, places) = &turns;
+    if let Err(refusal) = converse(&mut stream, connection, peer, patience, (turns, places), &node).await {
         tracing::debug!(uid = peer.uid, pid = peer.pid, ?refusal, "a client was sent away");
         let _ = send(&mut stream, &refusal, patience).await;
     }
@@ -61,14 +83,14 @@ async fn converse(
     connection: u64,
     peer: Peer,
     patience: Patience,
-    turns: &Semaphore,
+    (turns, places): (&Semaphore, &Places),
     node: &mpsc::Sender<Asked>,
 ) -> Result<(), Response> {
     let mut decoder = Decoder::default();
     let hurried = Patience { idle: patience.request, ..patience };
-    match receive(stream, &mut decoder, hurried).await? {
+    match receive(stream, &mut decoder, hurried, places).await? {
         None => return Ok(()),
-        Some(Request::Hello(client)) => {
+        Some((Request::Hello(client), _)) => {
             if let Some(why) = Hello::mismatch(&Hello::ours(), &client) {
                 return Err(Response::refused(RefusalKind::Version, why));
             }
@@ -78,7 +100,7 @@ async fn converse(
         }
         Some(_) => return Err(Response::refused(RefusalKind::BadRequest, "a hello must come first")),
     }
-    while let Some(request) = receive(stream, &mut decoder, patience).await? {
+    while let Some((request, _place)) = receive(stream, &mut decoder, patience, places).await? {
         // Kept until the answer is there. The semaphore is never closed.
         let _turn = turns.acquire().await;
         let (reply, answer) = oneshot::channel();
@@ -101,7 +123,8 @@ async fn receive(
     stream: &mut UnixStream,
     decoder: &mut Decoder,
     patience: Patience,
-) -> Result<Option<Request>, Response> {
+    places: &Places,
+) -> Result<Option<(Request, Option<Place>)>, Response> {
     let bad = |error: &FrameError| Response::refused(RefusalKind::BadRequest, chain(error));
     let mut buffer = vec![0; 4096];
     if !decoder.is_inside() {
@@ -111,11 +134,15 @@ async fn receive(
         decoder.push(&buffer[..count]);
     }
     let rest = async {
+        let mut place = None;
         loop {
             if let Some(request) = decoder.next().map_err(|error| bad(&error))? {
-                return Ok(Some(request));
+                return Ok(Some((request, place)));
             }
             let wanted = decoder.wanted().map_err(|error| bad(&error))?;
+            if wanted > LONG && place.is_none() {
+                place = places.take().await;
+            }
             let room = wanted.min(buffer.len());
             match stream.read(&mut buffer[..room]).await {
                 Ok(count @ 1..) => decoder.push(&buffer[..count]),

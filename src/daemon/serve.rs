@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::check;
-use super::connection::{self, Asked, Patience};
+use super::connection::{self, Asked, Patience, Places};
 use super::metrics;
 use super::node::{Node, Options};
 use super::peer::Peer;
@@ -34,6 +34,9 @@ use crate::store::{LiveRun, NodeStore, StoreError};
 
 /// Requests that may wait for the owner; their senders wait with them.
 const REQUESTS: usize = 256;
+/// Messages of more than 64 KiB that are read or answered at a time: those of one user, and all.
+const LONG_OF_USER: usize = 2;
+const LONG_OF_ALL: usize = 16;
 /// Requests of one user that wait for their answers at a time; further ones of that user wait before them.
 const TURNS: usize = 16;
 /// How often old runs are looked for.
@@ -288,11 +291,13 @@ fn listen(path: &Path) -> Result<UnixListener, DaemonError> {
 struct OfUser {
     connections: usize,
     turns: Arc<Semaphore>,
+    long: Arc<Semaphore>,
 }
 
 impl OfUser {
     fn new() -> Self {
-        Self { connections: 0, turns: Arc::new(Semaphore::new(TURNS)) }
+        let (turns, long) = (Arc::new(Semaphore::new(TURNS)), Arc::new(Semaphore::new(LONG_OF_USER)));
+        Self { connections: 0, turns, long }
     }
 }
 
@@ -306,6 +311,7 @@ struct Doorkeeper {
     patience: Patience,
     read_group: Option<u32>,
     asked: mpsc::Sender<Asked>,
+    long: Arc<Semaphore>,
 }
 
 impl Doorkeeper {
@@ -319,6 +325,7 @@ impl Doorkeeper {
             patience: Patience { request: settings.request_timeout(), idle: settings.idle_timeout() },
             read_group,
             asked,
+            long: Arc::new(Semaphore::new(LONG_OF_ALL)),
         }
     }
 
@@ -344,7 +351,8 @@ impl Doorkeeper {
             return;
         }
         of_user.connections += 1;
-        let turns = Arc::clone(&of_user.turns);
+        let places = Places { of_user: Arc::clone(&of_user.long), of_all: Arc::clone(&self.long) };
+        let turns = (Arc::clone(&of_user.turns), places);
         self.inside.insert(self.next, peer.uid);
         tokio::spawn(connection::serve(stream, self.next, peer, self.patience, turns, self.asked.clone()));
         self.next += 1;

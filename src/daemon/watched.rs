@@ -77,6 +77,8 @@ pub(super) struct Watched {
     pub(super) node: Option<NodeId>,
     pub(super) connection: Option<u64>,
     pub(super) memory: Memory,
+    /// Bytes of the client's record as JSON.
+    pub(super) weight: usize,
     record: NodeRecord,
     sampler: Sampler,
     share: GpuShare,
@@ -120,6 +122,7 @@ impl Watched {
             connection: None,
             share: GpuShare::new(memory.allocated.clone()),
             memory,
+            weight: 0,
             record,
             sampler,
             last: None,

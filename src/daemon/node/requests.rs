@@ -10,7 +10,8 @@ use crate::daemon::watched::{Memory, Stage, Watched, not_in_the_future};
 use crate::job::SchedulerKind;
 use crate::monitor::{GpuReport, JobCgroup, JobSigns, identity};
 use crate::protocol::{
-    Ending, MAX_MESSAGE_BYTES, Process, RefusalKind, Registration, Request, Response, Runs, RunsQuery,
+    Ending, MAX_MESSAGE_BYTES, Process, Refusal, RefusalKind, Registration, Request, Response, Runs,
+    RunsQuery,
 };
 use crate::record::{EventKind, Gap, GpuFacts, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, decode_segment};
 
@@ -18,6 +19,10 @@ use crate::record::{EventKind, Gap, GpuFacts, MAX_SEGMENT_SAMPLES, MeasureKey, N
 const BACKFILL_MAX: usize = 16 << 20;
 /// Likewise in samples, which may be packed so well that their bytes bound nothing: eleven days at one a second.
 const BACKFILL_SAMPLES_MAX: usize = 1_000_000;
+/// Bytes of JSON that the records of one user's runs may weigh together, and those of all: in memory, in the queue of the database
+/// and in its cache they take some fifteen times as much.
+const RECORDS_OF_USER_MAX: usize = 3 << 20;
+const RECORDS_MAX: usize = 12 << 20;
 /// How far a run may seem to begin before its command, of which the kernel tells the start in hundredths of a second.
 const START_SLACK_MS: u64 = 500;
 /// Room that is left in an answer for what surrounds the runs.
@@ -67,16 +72,20 @@ impl Node {
             let message = "this connection has registered a run already";
             return answer(reply, Response::refused(RefusalKind::BadRequest, message));
         }
-        if let Err(refusal) = check(&registration) {
-            return answer(reply, Response::Refused(refusal));
-        }
+        let weight = match check(&registration) {
+            Ok(weight) => weight,
+            Err(refusal) => return answer(reply, Response::Refused(refusal)),
+        };
         let known = self.runs.iter().find(|(_, watched)| watched.key == registration.record.key);
         let known = known.map(|(handle, watched)| (*handle, watched));
+        if let Err(refusal) = self.room(peer.uid, known.map(|(handle, _)| handle), weight) {
+            return answer(reply, Response::Refused(refusal));
+        }
         // One whose command has just ended is let in too: its client has the last words.
         if let Some((handle, watched)) = known
             && watched.is_of(peer, registration.command)
         {
-            return self.resume(connection, handle, peer, registration, reply);
+            return self.resume(connection, (handle, weight), peer, registration, reply);
         }
         // What an older daemon took is watched to its end.
         let owned = if known.is_none() { check_owner(&registration.run.run_id, peer) } else { Ok(()) };
@@ -92,21 +101,40 @@ impl Node {
                     (RefusalKind::NotPermitted, "this measurement belongs to another command");
                 return answer(reply, Response::refused(kind, message));
             }
-            return self.resume(connection, handle, peer, registration, reply);
+            return self.resume(connection, (handle, weight), peer, registration, reply);
         }
         let of_user = self.runs.values().filter(|watched| watched.uid == peer.uid).count();
         if of_user >= self.options.runs_per_user {
             let message = format!("user id {} has {of_user} runs on this node already", peer.uid);
             return answer(reply, Response::refused(RefusalKind::Busy, message));
         }
-        self.take_up(connection, peer, registration, admitted, reply);
+        self.take_up(connection, peer, (registration, weight), admitted, reply);
+    }
+
+    /// Whether a record of this weight has room beside the other records: one user's must not take the memory of all. What is over
+    /// a budget is refused to who asks; watchers go on without the daemon.
+    fn room(&self, uid: u32, handle: Option<Handle>, weight: usize) -> Result<(), Refusal> {
+        let others = self.runs.iter().filter(|(other, _)| Some(**other) != handle);
+        let (mut of_user, mut of_all) = (weight, weight);
+        for (_, watched) in others {
+            of_all += watched.weight;
+            of_user += if watched.uid == uid { watched.weight } else { 0 };
+        }
+        let message = match (of_user > RECORDS_OF_USER_MAX, of_all > RECORDS_MAX) {
+            (true, _) => format!(
+                "the records of user id {uid} weigh {of_user} bytes; {RECORDS_OF_USER_MAX} is the limit"
+            ),
+            (_, true) => format!("the records of all users weigh {of_all} bytes; {RECORDS_MAX} is the limit"),
+            _ => return Ok(()),
+        };
+        Err(Refusal { kind: RefusalKind::Busy, message })
     }
 
     fn take_up(
         &mut self,
         connection: u64,
         peer: Peer,
-        registration: Registration,
+        (registration, weight): (Registration, usize),
         admitted: Admitted,
         reply: Reply,
     ) {
@@ -137,7 +165,7 @@ impl Node {
         if let Some(cgroup) = watched.cgroup().map(str::to_owned) {
             self.note_sharing(&mut watched, &cgroup);
         }
-        watched.connection = Some(connection);
+        (watched.connection, watched.weight) = (Some(connection), weight);
         if self.enrol(handle, &watched, run, false, Some(reply)) {
             self.by_connection.insert(connection, handle);
             self.runs.insert(handle, watched);
@@ -148,12 +176,13 @@ impl Node {
     fn resume(
         &mut self,
         connection: u64,
-        handle: Handle,
+        (handle, weight): (Handle, usize),
         peer: Peer,
         registration: Registration,
         reply: Reply,
     ) {
         let Some(watched) = self.runs.get_mut(&handle) else { return };
+        watched.weight = weight;
         if let Some(former) = watched.connection.replace(connection) {
             self.by_connection.remove(&former);
         }
@@ -182,9 +211,15 @@ impl Node {
         if watched.stage == Stage::Ended {
             return answer(reply, over());
         }
-        if let Err(refusal) = check_record(&record) {
-            return answer(reply, Response::Refused(refusal));
-        }
+        let uid = watched.uid;
+        let handle = self.by_connection.get(&connection).copied();
+        let weight =
+            match check_record(&record).and_then(|weight| self.room(uid, handle, weight).map(|()| weight)) {
+                Ok(weight) => weight,
+                Err(refusal) => return answer(reply, Response::Refused(refusal)),
+            };
+        let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
+        watched.weight = weight;
         watched.update(record);
         answer(reply, Response::Measured(Box::new(watched.measured())));
         if let Some(node) = watched.node {
@@ -446,6 +481,21 @@ mod tests {
         node.part(7);
         assert_eq!(refusal(family.register(&mut node)), Some(RefusalKind::BadRequest));
         assert!(queue.try_recv().is_err());
+    }
+
+    #[test]
+    fn records_of_one_user_leave_room_for_those_of_others() {
+        let (mut node, queue) = node(9);
+        let family = Family::new();
+        family.live(&mut node, &queue);
+        let handle = *node.runs.keys().next().expect("it is watched");
+        node.runs.get_mut(&handle).expect("it is watched").weight = RECORDS_OF_USER_MAX;
+        let uid = family.peer.uid;
+        assert_eq!(node.room(uid, None, 1).map_err(|refusal| refusal.kind), Err(RefusalKind::Busy));
+        assert_eq!(node.room(uid + 1, None, 1), Ok(()));
+        // A newer version of the same record takes the place of the older.
+        assert_eq!(node.room(uid, Some(handle), RECORDS_OF_USER_MAX), Ok(()));
+        assert!(node.room(uid + 1, None, RECORDS_MAX).is_err());
     }
 
     #[test]
