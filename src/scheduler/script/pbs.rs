@@ -107,11 +107,13 @@ pub(super) fn before(plan: &Plan) -> String {
     }
 }
 
-/// What is taken away before the job ends.
+/// What is taken away before the job ends. A node that refused to start says why.
 pub(super) fn after(plan: &Plan) -> &'static str {
     match plan.launcher {
-        Launcher::Mpi | Launcher::Each => "rm -rf -- \"$dlrun_dir\"\n",
-        _ => "",
+        Launcher::Mpi | Launcher::Each => {
+            "dlrun_why=\n[ ! -s \"$dlrun_dir/why\" ] || read -r dlrun_why < \"$dlrun_dir/why\"\nrm -rf -- \"$dlrun_dir\"\n"
+        }
+        _ => "dlrun_why=\n",
     }
 }
 
@@ -230,7 +232,7 @@ export DLRUN_NODE=${{dlrun_hosts[dlrun_rank]:-$dlrun_host}}
 mkdir -- "$dlrun_dir/rank.$dlrun_rank" 2> /dev/null || exit 0
 exec >> "$dlrun_output.$dlrun_rank.out" 2>&1
 over() {{ echo "$1" > "$dlrun_dir/code.part.$dlrun_rank" && mv -- "$dlrun_dir/code.part.$dlrun_rank" "$dlrun_dir/code.$dlrun_rank"; exit "$1"; }}
-refuse() {{ echo "dlrun: error: $2" >&2; over "$1"; }}
+refuse() {{ echo "dlrun: error: $2" >&2; echo "$DLRUN_NODE: $2" > "$dlrun_dir/why"; over "$1"; }}
 cd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}
 {env_file}
 {heed}dlrun_child=
