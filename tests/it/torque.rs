@@ -281,6 +281,29 @@ fn cancel_reaches_the_program_on_each_node_before_qdel_does() {
 }
 
 #[test]
+fn refusal_of_another_node_is_the_cause() {
+    let env = TestEnv::new();
+    let _ = torque(&env, RUNS);
+    let _ = env.fake("pbsdsh").hook(
+        r#"
+        shift
+        env -i PATH="$PATH" HOME="$HOME" PBS_NODENUM=0 "$@"
+        rm "$HOME/../jobs/node.env"
+        env -i PATH="$PATH" HOME="$HOME" PBS_NODENUM=1 "$@"
+        "#,
+    );
+    env.write("node.env", "A=1\n");
+    let _ = env.command("chmod", ["600", "node.env"]).run().code(0);
+    let run = "launcher = \"each\"\nenv_file = \"node.env\"";
+    let id = submitted(&env, &job(&env, "true", run, "nodes = 2"));
+    env.wait_state(&id, "failed");
+    let cause = &env.show(&id)["status"]["cause"];
+    let text = cause["text"].as_str().expect("a text");
+    assert_eq!(cause["kind"], "setup", "{cause}");
+    assert!(text.contains("n2: the env_file cannot be read on this node"), "{text}");
+}
+
+#[test]
 fn a_node_that_says_nothing_was_killed() {
     let env = TestEnv::new();
     let _ = torque(&env, RUNS);
