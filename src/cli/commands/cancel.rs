@@ -24,7 +24,7 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
         check(asked, tracked)?;
     }
     if args.element.is_none() {
-        give_notice(&tracker, &tracked)?;
+        give_notice(&tracker, &tracked);
     }
     let mut told = Vec::new();
     let mut text = String::new();
@@ -48,18 +48,18 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
 const NOTICE: Duration = Duration::from_secs(2);
 
 /// Torque kills all nodes but the first at once. Their scripts see a cancel that is written down, and pass it on as SIGTERM.
-fn give_notice(tracker: &Tracker<'_>, tracked: &[Tracked]) -> Result<(), Error> {
+fn give_notice(tracker: &Tracker<'_>, tracked: &[Tracked]) {
     let mut is_given = false;
     for run in tracked {
         let (record, state) = (&run.record, run.status.state);
         if record.scheduler == SchedulerKind::Torque && record.nodes > 1 && state == JobState::Running {
-            is_given |= tracker.state.run(&record.run_id)?.write_cancel(now_ms(), None).is_ok();
+            let run = tracker.state.run(&record.run_id);
+            is_given |= run.is_ok_and(|run| run.write_cancel(now_ms(), None).is_ok());
         }
     }
     if is_given {
         std::thread::sleep(NOTICE);
     }
-    Ok(())
 }
 
 fn named(tracker: &mut Tracker<'_>, texts: &[String]) -> Result<Vec<RunId>, Error> {
