@@ -436,6 +436,8 @@ mod tests {
             && entry.microarch.as_deref().is_none_or(|built| {
                 runs.contains(&built) || (wanted.arch.as_ref().is_some_and(|(arch, _)| *arch != entry.arch))
             })
+            // All that are drawn are of x86-64.
+            && (entry.microarch.is_none() || entry.arch == "x86_64")
             && wanted.provenance.is_none_or(|provenance| entry.provenance == Some(provenance))
             && device
             && compiles

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::cuda::{self, Serves};
 use super::entry::{Accelerator, Entry, FileState};
-use super::processor::{Runs, generation, runs};
+use super::processor::{Runs, family, generation, runs};
 use super::wanted::{Device, Wanted, release};
 use crate::config::VersionRange;
 use crate::job::Provenance;
@@ -70,6 +70,12 @@ impl<'a> Judge<'a> {
             None => verdict.unknown.push(format!("whether the nodes are {}", entry.arch)),
         }
         let Some(built) = entry.microarch.as_deref() else { return };
+        if let Some(family) = family(built).filter(|family| *family != entry.arch) {
+            verdict
+                .rejected
+                .push(format!("`microarch` {built} is of {family}, and `arch` is {}", entry.arch));
+            return;
+        }
         let wanted = self.wanted;
         match self.processors.entry(built).or_insert_with(|| runs(built, &wanted.processor)) {
             Runs::Yes => {}

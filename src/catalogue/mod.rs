@@ -24,7 +24,7 @@ pub use cuda::{capability_of, cuda_for, least_driver, serves};
 pub use entry::{Accelerator, Check, Entry, FileState, Place};
 pub use framework::{meant, mistyped, same};
 pub use name::name_problem;
-pub use processor::{Processor, Runs, generation, runs};
+pub use processor::{Processor, Runs, family, generation, runs};
 pub use read::{FORMAT, Shelf, read};
 pub use shelf::{Catalogue, Fault};
 pub use uri::{Fetched, UnknownScheme, fetched};

@@ -117,6 +117,12 @@ fn line(name: &str) -> BTreeSet<&'static str> {
     found
 }
 
+/// The architecture of a microarchitecture, as `uname -m` has it; `None` where dlrun does not know the name.
+#[must_use]
+pub fn family(name: &str) -> Option<&'static str> {
+    line(&plain(name)).into_iter().find(|name| row(name).is_some_and(|row| row.1.is_empty()))
+}
+
 fn features(name: &str) -> BTreeSet<&'static str> {
     line(name)
         .into_iter()
@@ -192,6 +198,13 @@ fn by_features(built: &str, wanted: &BTreeSet<&str>, has: impl Fn(&str) -> bool,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn family_of_a_known_name_is_its_architecture() {
+        let of = ["zen3", "x86-64-v3", "k10", "neoverse_n1", "power9le", "riscv64", "quantum"].map(family);
+        let x86 = Some("x86_64");
+        assert_eq!(of, [x86, x86, x86, Some("aarch64"), Some("ppc64le"), Some("riscv64"), None]);
+    }
 
     fn on(name: &str) -> Processor {
         Processor::Named(name.into(), "test".into())

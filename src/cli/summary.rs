@@ -294,12 +294,18 @@ fn node_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
     let nodes = &tracked.reading.outcome.nodes;
     for node in nodes.iter().filter(|_| nodes.len() > 1) {
         let epochs = format!("{} epochs", node.progress.epochs_completed);
-        let memory = node.usage.mem_peak_bytes.map(|peak| format!("{} at most", Bytes(peak)));
+        let word = most(node.sure_memory_peak().is_some());
+        let memory = node.usage.mem_peak_bytes.map(|peak| format!("{} {word}", Bytes(peak)));
         let exit = node.exit.filter(|exit| !exit.is_success()).map(exit_text);
         let words: Vec<String> =
             [Some(epochs), memory, exit, node.output.clone()].into_iter().flatten().collect();
         row(&format!("node {}", node.key.node), words.join(", "));
     }
+}
+
+/// How sure the largest of a few readings is.
+fn most(is_sure: bool) -> &'static str {
+    if is_sure { "at most" } else { "seen, the peak is not known" }
 }
 
 fn usage_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
@@ -314,7 +320,8 @@ fn usage_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
     }
     // A run that ended before the first look has zeros: nothing was measured.
     if let Some(peak) = usage.mem_peak_bytes.filter(|peak| *peak > 0) {
-        row("memory", format!("{} at most{}", Bytes(peak), if nodes > 1 { " on one node" } else { "" }));
+        let word = most(tracked.reading.outcome.nodes.iter().all(|node| node.sure_memory_peak().is_some()));
+        row("memory", format!("{} {word}{}", Bytes(peak), if nodes > 1 { " on one node" } else { "" }));
     }
     if let (Some(read), Some(written)) = (usage.io_read_bytes, usage.io_write_bytes)
         && read + written > 0

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::failure::{CommandError, Words, status_text};
@@ -189,8 +189,7 @@ impl Tool {
         self
     }
 
-    /// Lets the kernel send it SIGTERM when we end, however we do. A program that changes who it is (setuid, or root in a user
-    /// namespace) loses that (`PR_SET_PDEATHSIG`, `prctl(2)`).
+    /// Has it sent SIGTERM when we end, however we do.
     #[must_use]
     pub fn ends_with_us(mut self) -> Self {
         self.ends_with_us = true;
@@ -281,10 +280,9 @@ impl Tool {
         if reach == Reach::Group {
             command.process_group(0);
         }
-        if self.ends_with_us {
-            end_with_us(&mut command);
-        }
         let child = command.spawn().map_err(|source| self.refused(source))?;
+        // That nobody stands guard is no reason not to run it.
+        let _guard = self.ends_with_us.then(|| Guard::of(&child));
         let deadline = self.timeout.and_then(|limit| start.checked_add(limit));
         let pump = Pump::new(child, reach, self.input.clone()).map_err(failed)?;
         let pump = if let Some(grace) = self.grace { pump.with_grace(grace) } else { pump };
@@ -345,18 +343,27 @@ impl Tool {
     }
 }
 
-/// The signal is bound to the thread that starts the child (`PR_SET_PDEATHSIG`, `prctl(2)`): here the one that follows it to
-/// its end.
-fn end_with_us(command: &mut Command) {
-    let parent = nix::unistd::getpid();
-    let ask = move || {
-        nix::sys::prctl::set_pdeathsig(Some(nix::sys::signal::Signal::SIGTERM))?;
-        // Whoever died before the question was asked sends nothing any more.
-        if nix::unistd::getppid() == parent { Ok(()) } else { Err(std::io::ErrorKind::Interrupted.into()) }
-    };
-    // SAFETY: runs between fork and exec, where only async-signal-safe calls are allowed: `prctl` and `getppid` are system
-    // calls, and the closure allocates nothing.
-    unsafe { command.pre_exec(ask) };
+/// A process that signals a child of ours once its pipe from us is closed, which the kernel does whatever ended us. The kernel's own
+/// way, `PR_SET_PDEATHSIG`, is lost where a program changes who it is, as container runtimes do.
+struct Guard(Option<Child>);
+
+impl Guard {
+    fn of(child: &Child) -> Self {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "read -r _; kill -s TERM \"$1\"", "dlrun-guard"]).arg(child.id().to_string());
+        // A signal to our group is not for it.
+        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        Self(shell.spawn().ok())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(mut shell) = self.0.take() {
+            let _ = shell.kill();
+            let _ = shell.wait();
+        }
+    }
 }
 
 fn text_of(bytes: Vec<u8>) -> String {
@@ -580,22 +587,15 @@ mod tests {
     }
 
     #[test]
-    fn child_ends_with_the_thread_that_follows_it() {
-        let dir = tempfile::tempdir().expect("temp");
-        let path = dir.path().to_owned();
-        // The thread that starts the child ends while the child lives: as a dlrun does that is killed.
-        let pid = std::thread::spawn(move || {
-            let tool = shell("exec sleep 600").current_dir(path);
-            let mut command = tool.command().expect("sh");
-            end_with_us(&mut command);
-            command.spawn().expect("sh").id().to_string()
-        });
-        let pid = pid.join().expect("no panic");
-        let start = Instant::now();
-        while lives(&pid) {
-            assert!(start.elapsed() < Duration::from_secs(10), "{pid} lives on");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+    fn guard_whose_pipe_closes_ends_the_child_and_one_that_is_dropped_does_not() {
+        let mut child = Command::new("sleep").arg("600").spawn().expect("sleep");
+        drop(Guard::of(&child));
+        assert!(child.try_wait().expect("it is ours").is_none(), "it goes on");
+        let mut guard = Guard::of(&child);
+        // As the kernel does when we are killed.
+        drop(guard.0.as_mut().expect("a shell").stdin.take());
+        let ended = child.wait().expect("it is ours");
+        assert_eq!(status_text(ended), "was killed by SIGTERM");
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl NodeMeasure {
             gpu_throttled_seconds: gpus().map(|usage| usage.throttled_seconds).fold(0.0, f64::max),
             cpu_throttled_seconds: record.usage.cpu_throttled_seconds,
             wall_seconds: record.usage.wall_seconds,
-            mem_peak_bytes: record.usage.mem_peak_bytes,
+            mem_peak_bytes: record.sure_memory_peak(),
             has_gaps: !record.gaps.is_empty(),
             figures: None,
         }

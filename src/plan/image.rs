@@ -7,8 +7,8 @@ use super::environment::OWN_OR_IMAGE;
 use super::prospect::Prospect;
 use super::resolve::{Resolver, text};
 use crate::catalogue::{
-    Accelerator, Candidate, Choice, Device, Entry, Place, Processor, Wanted, capability_of, choose, fetched,
-    meant, mistyped,
+    Accelerator, Candidate, Choice, Device, Entry, Place, Processor, Wanted, capability_of, choose, family,
+    fetched, meant, mistyped,
 };
 use crate::config::{GpuTable, VersionRange};
 use crate::diagnostic::Problem;
@@ -356,6 +356,13 @@ impl Resolver<'_> {
             .or_else(|| Some((here.arch.clone(), assumed.to_owned())).filter(|(arch, _)| !arch.is_empty()));
         let named =
             of_queue(table.and_then(|table| table.microarch.as_ref())).or_else(|| of_site(&tables.microarch));
+        if let (Some((arch, says)), Some((name, named_by))) = (&arch, &named)
+            && let Some(family) = family(name).filter(|family| family != arch)
+        {
+            return Err(format!(
+                "`microarch` {name} ({named_by}) is of {family}, and `arch` is {arch} ({says})"
+            ));
+        }
         let processor = match named {
             Some((name, says)) => Processor::Named(name, says),
             None if is_local && !here.features.is_empty() => Processor::Here(here.features.clone()),

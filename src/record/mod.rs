@@ -51,7 +51,8 @@ pub use point::{MAX_POINTS, MetricPoint, PointKind};
 pub use row::{RowCoder, RowLayout};
 pub use run::{ArrayPart, RunRecord, Sentinel};
 pub use sample::{
-    COLUMNS, Column, ColumnKind, GPU_COLUMNS, GpuReading, PROCESS_COLUMNS, ProcessReading, Sample,
+    COLUMNS, Column, ColumnKind, GPU_COLUMNS, GpuReading, ONE_MOMENT_MS, PROCESS_COLUMNS, ProcessReading,
+    Sample,
 };
 pub use series::{
     Columns, MAX_SEGMENT_BYTES, MAX_SEGMENT_SAMPLES, decode_columns, decode_segment, encode_segments,

@@ -161,6 +161,13 @@ impl NodeRecord {
     /// The version that this dlrun writes.
     pub const FORMAT: u32 = 1;
 
+    /// The most memory in any sample, in bytes; `None` also where it was read thrice or less: when the command had just
+    /// begun, when it was over, and once between at most. A record that was imported does not say how often.
+    #[must_use]
+    pub fn sure_memory_peak(&self) -> Option<u64> {
+        self.usage.mem_peak_bytes.filter(|_| !(1..=3).contains(&self.watcher.samples))
+    }
+
     /// The record of a command that has just begun and of which nothing was measured yet.
     #[must_use]
     pub fn begun(key: MeasureKey, job_id: Option<JobId>, at_ms: u64, host: HostFacts) -> Self {

@@ -4,6 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+/// Samples of two readers that are no further apart are of one moment, in milliseconds: a sample has the time at which its reading
+/// began, and what is read first may end last. It is half of the least interval.
+pub const ONE_MOMENT_MS: u64 = 50;
+
 /// How the values of a column relate to time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -12,7 +12,7 @@ use crate::protocol::{
     Backfill, Collect, Ending, Measured, RefusalKind, Registered, Registration, Request, Response, Segment,
     Update,
 };
-use crate::record::{Gap, NodeRecord, Sample, decode_segment, encode_segments};
+use crate::record::{Gap, NodeRecord, ONE_MOMENT_MS, Sample, decode_segment, encode_segments};
 use crate::rundir::fitted;
 
 /// How long one question may take, connecting included.
@@ -372,7 +372,9 @@ impl Handed {
         let before = samples.len();
         let is_here = |at_ms: u64| {
             self.known.contains(&at_ms)
-                || self.periods.iter().any(|(from, to)| (*from..=*to).contains(&at_ms))
+                || self.periods.iter().any(|(from, to)| {
+                    (from.saturating_sub(ONE_MOMENT_MS)..=to.saturating_add(ONE_MOMENT_MS)).contains(&at_ms)
+                })
         };
         samples.retain(|sample| !is_here(sample.at_ms));
         if samples.len() == before { vec![bytes] } else { encode_segments(&samples) }

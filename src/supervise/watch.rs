@@ -314,6 +314,15 @@ impl Watch {
     pub(super) fn record_of_now(&mut self, state: NodeState, ended: Option<&Ended>) -> NodeRecord {
         let mut record = self.record(state, ended);
         record.conditions = self.conditions.now(&record);
+        if ended.is_some() && record.conditions.others_cpus_busy.is_none() {
+            let why =
+                "the command ran for less than a second, and the kernel counts in ticks of 10 ms".to_owned();
+            record.missing.push(Missing { what: "others_cpus_busy".to_owned(), why });
+        }
+        if ended.is_some() && record.usage.mem_peak_bytes.is_some() && record.sure_memory_peak().is_none() {
+            let why = format!("it was read {} times, so the peak may be higher", record.watcher.samples);
+            record.missing.push(Missing { what: "mem_peak_bytes".to_owned(), why });
+        }
         record
     }
 

@@ -79,9 +79,15 @@ fn text_and_json_tell_what_was_measured() {
     assert!(shown["summary"]["usage"]["wall_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0));
     assert_eq!(shown["unreadable"].as_array().map(Vec::len), Some(0));
     let text = env.dlrun(["show", &id]).run().code(0).text();
-    for part in
-        ["failed (exit code 3)", "local, job L1", "epochs       2\n", "loss 0.2500", "memory  ", "CPU  ", &id]
-    {
+    for part in [
+        "failed (exit code 3)",
+        "local, job L1",
+        "epochs       2\n",
+        "loss 0.2500",
+        "seen, the peak is not known",
+        "CPU  ",
+        &id,
+    ] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
 }

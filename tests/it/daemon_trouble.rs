@@ -85,7 +85,12 @@ fn sound(what: &str, samples: &[Sample]) -> BTreeSet<u64> {
         let counters = |sample: &Sample| [sample.cpu_user_us, sample.cpu_system_us];
         for (before, after) in counters(pair[0]).into_iter().zip(counters(pair[1])) {
             let has_fallen = before.zip(after).is_some_and(|(before, after)| after < before);
-            assert!(!has_fallen, "{what}: a counter falls from {before:?} to {after:?} at {}", pair[1].at_ms);
+            let apart = pair[1].at_ms - pair[0].at_ms;
+            assert!(
+                !has_fallen,
+                "{what}: a counter falls from {before:?} to {after:?} at {}, after {apart} ms",
+                pair[1].at_ms
+            );
         }
     }
     in_time.iter().map(|sample| sample.at_ms).collect()

@@ -1,5 +1,7 @@
 //! `dlrun cancel`: tells schedulers to stop runs.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::cli::args::Cancel;
@@ -7,7 +9,7 @@ use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::cli::track::{Tracked, Tracker, job_ref};
 use crate::clock::now_ms;
-use crate::job::{ArraySpec, RunId};
+use crate::job::{ArraySpec, JobState, RunId, SchedulerKind};
 
 /// Runs the verb. All runs are found before any is cancelled; a run that is over stays as it is. One that cannot be
 /// cancelled keeps no other from it.
@@ -20,6 +22,9 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
     let tracked = tracker.refresh(&run_ids, false)?;
     if let (Some(asked), Some(tracked)) = (&args.element, tracked.first()) {
         check(asked, tracked)?;
+    }
+    if args.element.is_none() {
+        give_notice(&tracker, &tracked);
     }
     let mut told = Vec::new();
     let mut text = String::new();
@@ -37,6 +42,24 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
         "no run goes on\n".clone_into(&mut text);
     }
     finish(session, &told, &text, failures)
+}
+
+/// How long programs have between the notice and `qdel`, and how soon nodes look for it: Torque's own default (`kill_delay`).
+const NOTICE: Duration = Duration::from_secs(2);
+
+/// Torque kills all nodes but the first at once. Their scripts see a cancel that is written down, and pass it on as SIGTERM.
+fn give_notice(tracker: &Tracker<'_>, tracked: &[Tracked]) {
+    let mut is_given = false;
+    for run in tracked {
+        let (record, state) = (&run.record, run.status.state);
+        if record.scheduler == SchedulerKind::Torque && record.nodes > 1 && state == JobState::Running {
+            let run = tracker.state.run(&record.run_id);
+            is_given |= run.is_ok_and(|run| run.write_cancel(now_ms(), None).is_ok());
+        }
+    }
+    if is_given {
+        std::thread::sleep(NOTICE);
+    }
 }
 
 fn named(tracker: &mut Tracker<'_>, texts: &[String]) -> Result<Vec<RunId>, Error> {

@@ -13,7 +13,7 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
     if let Some(image) = &plan.image {
         match &image.runtime {
             Some(runtime) => {
-                let _ = writeln!(script, "\ndlrun_runtime={}", quoted(runtime));
+                let _ = writeln!(script, "\ndlrun_runtime={}\n{NAMED}", quoted(runtime));
             }
             None => script.push_str(RUNTIME),
         }
@@ -73,6 +73,9 @@ fn ranks(plan: &Plan) -> String {
         _ => String::new(),
     }
 }
+
+const NAMED: &str = r#"command -v "$dlrun_runtime" > /dev/null ||
+    refuse 66 "the container runtime $dlrun_runtime is not found on $DLRUN_NODE""#;
 
 const RUNTIME: &str = r#"
 dlrun_runtime=$(command -v apptainer || command -v singularity) ||

@@ -85,7 +85,8 @@ fn rendered(plan: &Plan, identity: &str) -> String {
     if plan.scheduler.is_pbs() {
         script.push_str(pbs::after(plan));
     }
-    script.push_str("finish \"$dlrun_code\"\n");
+    let why = if plan.scheduler.is_pbs() { " \"$dlrun_why\"" } else { "" };
+    let _ = writeln!(script, "finish \"$dlrun_code\"{why}");
     script
 }
 

@@ -107,11 +107,13 @@ pub(super) fn before(plan: &Plan) -> String {
     }
 }
 
-/// What is taken away before the job ends.
+/// What is taken away before the job ends. A node that refused to start says why.
 pub(super) fn after(plan: &Plan) -> &'static str {
     match plan.launcher {
-        Launcher::Mpi | Launcher::Each => "rm -rf -- \"$dlrun_dir\"\n",
-        _ => "",
+        Launcher::Mpi | Launcher::Each => {
+            "dlrun_why=\n[ ! -s \"$dlrun_dir/why\" ] || read -r dlrun_why < \"$dlrun_dir/why\"\nrm -rf -- \"$dlrun_dir\"\n"
+        }
+        _ => "dlrun_why=\n",
     }
 }
 
@@ -185,6 +187,8 @@ dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
         [ "$at_code" -le "$code" ] || code=$at_code
     done
     wait "$forget"
+    # `qdel` comes next, and the scheduler then knows that the job was cancelled.
+    [ ! -e "$dlrun_dir/asked" ] || sleep 5
     exit "$code"
 }
 dlrun_forget() { # dlrun_forget PID NODES: empties the file once each node has begun, or the launcher is over
@@ -210,6 +214,7 @@ dlrun_exports=$(
 /// What one node runs. The file that holds it begins with where it is, the words and the environment.
 fn node_script(plan: &Plan) -> String {
     let workdir = quoted(&plan.workdir);
+    let heed = if plan.scheduler == SchedulerKind::Torque { HEED } else { "" };
     let env_file =
         plan.env_file.as_deref().map(|file| read_env_file(file, plan.image.is_some())).unwrap_or_default();
     format!(
@@ -227,16 +232,33 @@ export DLRUN_NODE=${{dlrun_hosts[dlrun_rank]:-$dlrun_host}}
 mkdir -- "$dlrun_dir/rank.$dlrun_rank" 2> /dev/null || exit 0
 exec >> "$dlrun_output.$dlrun_rank.out" 2>&1
 over() {{ echo "$1" > "$dlrun_dir/code.part.$dlrun_rank" && mv -- "$dlrun_dir/code.part.$dlrun_rank" "$dlrun_dir/code.$dlrun_rank"; exit "$1"; }}
-refuse() {{ echo "dlrun: error: $2" >&2; over "$1"; }}
+refuse() {{ echo "dlrun: error: $2" >&2; echo "$DLRUN_NODE: $2" > "$dlrun_dir/why"; over "$1"; }}
 cd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}
 {env_file}
-dlrun_child=
+{heed}dlrun_child=
 for dlrun_signal in TERM INT HUP QUIT USR1 USR2; do
     trap "[ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
 done
-"$@" &
+"$@" 8>&- &
 dlrun_child=$!
 while wait "$dlrun_child"; dlrun_code=$?; [ "$dlrun_code" -gt 128 ] && kill -0 "$dlrun_child" 2> /dev/null; do :; done
 over "$dlrun_code""#
     )
 }
+
+/// Torque kills a job's further nodes within milliseconds of `qdel`, before a program can do anything about its SIGTERM. So
+/// `dlrun cancel` writes `cancel.json` into the run's directory first, and each node passes that on as SIGTERM. A file of an
+/// earlier start says nothing. The state directory may hang, so a process of its own looks; it ends with the script, whose
+/// pipe it reads.
+const HEED: &str = r#"dlrun_heed() {
+    local asked=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID at
+    [ -n "$DLRUN_RUN_ID" ] && [ ! -e "$asked/cancel.json" ] || return
+    while read -r -t 0.5; [ $? -gt 128 ]; do
+        # Reading the directory makes NFS ask again.
+        for at in "$asked"/cancel.jso[n]; do
+            [ ! -e "$at" ] || { : > "$dlrun_dir/asked"; kill -s TERM "$$"; return; }
+        done
+    done
+}
+exec 8> >(dlrun_heed > /dev/null 2>&1)
+"#;

@@ -4,7 +4,7 @@ use rusqlite::params;
 
 use super::spool::{Rows, undecodable};
 use super::{NodeId, NodeStore, Safety, Work};
-use crate::record::{Sample, decode_segment, encode_segments};
+use crate::record::{ONE_MOMENT_MS, Sample, decode_segment, encode_segments};
 use crate::store::integer;
 use crate::store::open::StoreError;
 
@@ -25,7 +25,7 @@ impl NodeStore {
     }
 
     /// Takes samples in that somebody else took while nothing was written here; on disk when this returns. Those that fall
-    /// into the time of a block that is there change nothing.
+    /// into the time of a block that is there, or right beside it, change nothing.
     ///
     /// # Errors
     /// As [`NodeStore::fold`].
@@ -39,10 +39,11 @@ impl Work<'_> {
     fn backfill(&mut self, node: NodeId, samples: &[Sample]) -> Result<(), StoreError> {
         // What is spooled would be one block with what comes after the hole.
         self.fold(node)?;
-        let covers = "SELECT 1 FROM block WHERE node = ?1 AND ?2 BETWEEN t0_ms AND t1_ms LIMIT 1";
+        let covers = "SELECT 1 FROM block WHERE node = ?1 AND ?2 BETWEEN t0_ms - ?3 AND t1_ms + ?3 LIMIT 1";
         let mut new = Vec::with_capacity(samples.len());
         for sample in samples {
-            let known: Option<i64> = self.writer.select(covers, params![node.0, integer(sample.at_ms)])?;
+            let (at_ms, beside) = (integer(sample.at_ms), integer(ONE_MOMENT_MS));
+            let known: Option<i64> = self.writer.select(covers, params![node.0, at_ms, beside])?;
             if known.is_none() {
                 new.push(sample.clone());
             }
@@ -51,7 +52,13 @@ impl Work<'_> {
             return Ok(());
         }
         self.add_blocks(node, &new)?;
-        self.roll_up(node, &new)
+        self.roll_up(node, &new)?;
+        // The next reading here may be of the very millisecond of the last there.
+        let newest = new.iter().map(|sample| sample.at_ms).max();
+        if let Some(tail) = self.tail(node)? {
+            tail.last_at_ms = tail.last_at_ms.max(newest);
+        }
+        Ok(())
     }
 
     pub(super) fn fold(&mut self, node: NodeId) -> Result<(), StoreError> {
