@@ -48,6 +48,7 @@ fn take(known: &mut Progress, said: Progress) -> bool {
     known.recogniser = said.recogniser;
     known.epochs_announced = said.epochs_announced.or(known.epochs_announced);
     known.last_step = said.last_step.or(known.last_step);
+    known.counts_samples |= said.counts_samples;
     known.last_metrics = said.last_metrics;
     true
 }

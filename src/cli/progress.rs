@@ -165,12 +165,11 @@ impl Epochs {
             display.line(&format!("{whose}{}", epoch_line(epoch, &of)));
         }
         self.told = progress.epochs_completed;
-        let step = progress.last_step.and_then(|mark| Some((mark.step?, mark.of)));
-        if let Some((step, of)) = step.filter(|_| progress.epochs_announced.is_none() && self.told == 0)
+        let step = progress.last_step.and_then(|mark| mark.step).zip(progress.last_step_text());
+        if let Some((step, text)) = step.filter(|_| progress.epochs_announced.is_none() && self.told == 0)
             && self.stepped.is_none_or(|(at, known)| known != step && at.elapsed() >= STEPS_APART)
         {
-            let of = of.map(|of| format!("/{of}")).unwrap_or_default();
-            display.line(&format!("{whose}step {step}{of}{}", metrics(&progress.last_metrics)));
+            display.line(&format!("{whose}{text}{}", metrics(&progress.last_metrics)));
             self.stepped = Some((Instant::now(), step));
         }
     }

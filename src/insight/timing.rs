@@ -98,7 +98,7 @@ pub fn timing(view: &RunView<'_>) -> Option<Timing> {
         epochs,
         steps: progress.step_times,
         step_seconds_stated: progress.step_seconds,
-        steps_per_epoch: progress.steps_per_epoch,
+        steps_per_epoch: steps_per_epoch(progress),
         throughput_stated: progress.throughput.clone(),
         run_seconds_stated: progress.run_seconds,
         evaluation_seconds: mean_of(&steady, |epoch| epoch.evaluation_seconds),
@@ -167,6 +167,11 @@ fn summary(source: TimeSource, group: &[(&Epoch, f64)]) -> Option<EpochTimes> {
     })
 }
 
+/// Steps of an epoch, where the program counts steps.
+fn steps_per_epoch(progress: &Progress) -> Option<u64> {
+    progress.steps_per_epoch.filter(|_| !progress.counts_samples)
+}
+
 /// Samples a second: all samples of these epochs over all their time.
 fn rate(
     progress: &Progress,
@@ -177,8 +182,8 @@ fn rate(
     let seconds: f64 = epochs.iter().map(|(_, seconds)| seconds).sum();
     // As real numbers: of what a program states a few may be more than 64 bits hold.
     let stated: Option<f64> = epochs.iter().map(|(epoch, _)| epoch.samples.map(real)).sum();
-    let by_steps =
-        || progress.steps_per_epoch.zip(batch_size).map(|(steps, batch)| steps.saturating_mul(batch));
+    let counted = steps_per_epoch(progress);
+    let by_steps = || counted.zip(batch_size).map(|(steps, batch)| steps.saturating_mul(batch));
     let of_each = |each: u64| real(each) * real(epochs.len() as u64);
     let found = match (stated.filter(|samples| *samples > 0.0), samples) {
         (Some(stated), _) => Some((stated, "epoch_samples")),

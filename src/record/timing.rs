@@ -140,11 +140,11 @@ impl Epoch {
         (left.is_finite() && left > 0.0).then_some((left, source))
     }
 
-    /// As [`Epoch::seconds`], with where the figure comes from.
+    /// As [`Epoch::seconds`], with where the figure comes from. A printed 0 is a clock too coarse for the epoch.
     #[must_use]
     pub fn time(&self) -> Option<(f64, TimeSource)> {
         let stated = if self.event { TimeSource::Event } else { TimeSource::Stated };
-        match (self.printed_seconds, self.clock_seconds) {
+        match (self.printed_seconds.filter(|seconds| *seconds > 0.0), self.clock_seconds) {
             (Some(printed), Some(clock)) if !self.event && printed.fract() == 0.0 && printed < 100.0 => {
                 Some((clock, TimeSource::Clock))
             }
@@ -211,6 +211,9 @@ pub struct Progress {
     pub epochs: Vec<Epoch>,
     /// Steps of an epoch, as printed.
     pub steps_per_epoch: Option<u64>,
+    /// True where the program counts samples: then `steps_per_epoch` and `last_step` are numbers of samples.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub counts_samples: bool,
     /// The last step seen.
     pub last_step: Option<StepMark>,
     /// Seconds per step, the last value printed.
@@ -246,6 +249,14 @@ fn is_zero(value: &u32) -> bool {
 }
 
 impl Progress {
+    /// The last step as people read it: `step 120/235`, `2560/4000 samples`.
+    #[must_use]
+    pub fn last_step_text(&self) -> Option<String> {
+        let mark = self.last_step?;
+        let (step, of) = (mark.step?, mark.of.map(|of| format!("/{of}")).unwrap_or_default());
+        Some(if self.counts_samples { format!("{step}{of} samples") } else { format!("step {step}{of}") })
+    }
+
     /// Adds an epoch that ended; the first and the newest are kept.
     pub fn push_epoch(&mut self, epoch: Epoch) {
         self.epochs_completed += 1;

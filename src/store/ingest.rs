@@ -329,7 +329,10 @@ impl Writer<'_> {
         let (code, signal) = exit_columns(record.exit);
         let (host, progress, watcher) = (&record.host, &record.progress, &record.watcher);
         let throughput = progress.throughput.as_ref();
-        let (last_step, step_times) = (progress.last_step.as_ref(), progress.step_times.as_ref());
+        // The columns are of steps; numbers of samples stay in the record.
+        let steps = |number: Option<u64>| number.filter(|_| !progress.counts_samples);
+        let last_step = progress.last_step.as_ref().filter(|_| !progress.counts_samples);
+        let step_times = progress.step_times.as_ref();
         self.select(
             UPSERT_NODE,
             params![
@@ -352,7 +355,7 @@ impl Writer<'_> {
                 progress.recogniser,
                 optional(progress.epochs_announced),
                 integer(progress.epochs_completed),
-                optional(progress.steps_per_epoch),
+                optional(steps(progress.steps_per_epoch)),
                 progress.step_seconds,
                 throughput.map(|rate| rate.value),
                 throughput.map(|rate| &rate.unit),

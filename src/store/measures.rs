@@ -311,6 +311,7 @@ fn progress(row: &Row<'_>) -> rusqlite::Result<Progress> {
         epochs_completed: unsigned(row, 7)?.unwrap_or(0),
         epochs: Vec::new(),
         steps_per_epoch: unsigned(row, 8)?,
+        counts_samples: false,
         last_step: (mark != StepMark { epoch: None, step: None, of: None }).then_some(mark),
         step_seconds: row.get(12)?,
         step_times: step_times()?,

@@ -12,6 +12,7 @@
 //! but the epoch's: data loading, validation, time to go, time per step are others.
 
 use super::bar::{self, Bar};
+use super::dict::{self, Value};
 use super::event::{Event, Facts, Line, Recogniser, Weight};
 use super::plain_figures::{self, Read, STEP_NAMES};
 use super::scan;
@@ -195,6 +196,9 @@ impl EpochLine {
 
     /// Reads a line that names no epoch.
     fn read_other<'a>(&mut self, text: &'a str, headed: Option<(u64, u64)>) -> Option<Event<'a>> {
+        if let Some(event) = json(text) {
+            return Some(self.settle(event));
+        }
         if let Some((event, zero)) = step_line::bracketed(text) {
             (self.known, self.zero) = (true, self.zero || zero);
             return Some(self.settle(event));
@@ -392,6 +396,20 @@ fn first_of_line(text: &str, epoch: u64) -> Option<Event<'_>> {
     })
 }
 
+/// `{"epoch": 0, "step": 5, "loss": 69.9}`: a line of JSON about a step, else about an epoch.
+fn json(text: &str) -> Option<Event<'_>> {
+    let pairs = text.trim_start().starts_with("{\"").then(|| dict::read(text))?;
+    let count = |key| dict::get(&pairs, key).and_then(Value::count);
+    let (epoch, step) = (count("epoch")?, count("step").or_else(|| count("iter")));
+    let measures = pairs.iter().filter(|(name, _)| step_line::is_measure(name));
+    let metrics: Vec<_> = measures.filter_map(|(name, value)| Some(((*name).into(), value.number()?))).collect();
+    let facts = Facts { metrics, ..Facts::default() };
+    (!facts.is_empty()).then_some(match step {
+        Some(step) => Event::Step { epoch, epochs: None, step, of: None, facts },
+        None => Event::Mention { epoch, epochs: None, facts },
+    })
+}
+
 /// `Finish 92 epoch(es)`: the number stands before the word.
 fn counted_off(text: &str) -> Option<Event<'_>> {
     let text = text.trim();
@@ -462,7 +480,7 @@ fn short(text: &str) -> Option<(&str, &str)> {
     let alone = |at: &usize| !head[..*at].ends_with(scan::is_word);
     let at = head.match_indices("ep").map(|(at, _)| at).find(alone)?;
     let behind = text[at + 2..].trim_start_matches(':').strip_prefix(' ')?;
-    let step = ["step ", "iter: ", "iter "].iter().any(|word| behind.contains(word));
+    let step = ["step ", "iter: ", "iter ", "batch: "].iter().any(|word| behind.contains(word));
     (step && behind.starts_with(|c: char| c.is_ascii_digit())).then_some((&text[..at], behind))
 }
 

@@ -54,8 +54,9 @@ impl<'a> Read<'a> {
             return Some(after);
         }
         let (grouped, after) = scan::grouped(from)?;
-        if let Some((unit, rest)) = scan::rate_unit(after) {
-            self.facts.throughput = Rate::of_run(grouped, unit).or(self.facts.throughput);
+        let (factor, unit) = scan::magnitude(after).unwrap_or((1.0, after));
+        if let Some((unit, rest)) = scan::rate_unit(unit) {
+            self.facts.throughput = Rate::of_run(grouped * factor, unit).or(self.facts.throughput);
             return Some(rest);
         }
         if let Some((unit, device)) = rate_name(name) {

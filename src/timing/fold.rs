@@ -406,6 +406,7 @@ impl Fold {
             self.progress.throughput =
                 Some(Throughput { value: rate.value, unit: rate.unit.to_owned(), scope: rate.scope });
         }
+        self.progress.counts_samples |= facts.counts_samples;
         merge(&mut self.progress.last_metrics, &facts.metrics);
         self.counts = true;
     }

@@ -455,6 +455,7 @@ fn fill(progress: &mut Progress, mut other: Progress) {
     progress.epochs_announced = progress.epochs_announced.or(other.epochs_announced);
     if progress.last_step.is_none() {
         progress.last_step = other.last_step;
+        progress.counts_samples = other.counts_samples;
         progress.steps_per_epoch = progress.steps_per_epoch.or(other.steps_per_epoch);
     }
     if progress.step_seconds.is_none() {

@@ -246,6 +246,9 @@ impl HfTrainer {
             return;
         }
         self.steps = Some(of);
+        if bar.step == 0 {
+            return;
+        }
         let Facts { step_seconds, throughput, .. } = bar.pace();
         self.held = Some(Held { step: bar.step, of: bar.of, step_seconds, throughput });
         if self.known {

@@ -57,6 +57,9 @@ pub(super) const STEP_NAMES: [&str; 16] = [
     "global step",
 ];
 
+/// Parts of names of figures that are of a machine, not of a training.
+const OF_MACHINES: [&str; 4] = ["mem_", "memory", "cuda", "gpu"];
+
 /// What a line's figures say.
 #[derive(Debug, Default)]
 pub(super) struct Read<'a> {
@@ -104,7 +107,11 @@ impl<'a> Read<'a> {
             self.step = Some((step, None));
             return Some(after);
         }
-        if of_steps && let Some((step, of, after)) = scan::counted(from) {
+        // `1K` is a rounded count, not the number of a step.
+        if of_steps
+            && let Some((step, of, after)) = scan::counted(from)
+            && scan::magnitude(after).is_none()
+        {
             self.step = Some((step, of));
             return Some(after);
         }
@@ -135,14 +142,20 @@ impl<'a> Read<'a> {
         if self.take_named(between, grouped) {
             return Some(behind);
         }
-        if let Some((unit, after)) = scan::rate_unit(after) {
-            self.facts.throughput = Rate::of_run(value, unit);
+        let (factor, unit) = scan::magnitude(after).unwrap_or((1.0, after));
+        if let Some((unit, after)) = scan::rate_unit(unit) {
+            self.facts.throughput = Rate::of_run(value * factor, unit);
             return Some(after);
+        }
+        // A rounded number is no figure; one with commas is a count, or has a decimal comma.
+        if unit.len() < after.len() || behind.len() < after.len() {
+            return Some(if unit.len() < after.len() { unit } else { behind });
         }
         let said = between.trim_end().ends_with([':', '=']) || is_loss(name);
         if said
             && !name.to_ascii_lowercase().contains("time")
             && !after.starts_with(scan::is_word)
+            && !OF_MACHINES.iter().any(|word| scan::holds(name, word))
             && let Some(name) = scan::metric_name(behind_the_end(name))
         {
             self.facts.metrics.push((name, value));

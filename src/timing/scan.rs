@@ -105,6 +105,18 @@ pub(super) fn grouped(text: &str) -> Option<(f64, &str)> {
     Some((total, rest))
 }
 
+/// The factor that a letter behind a number stands for, as in `37.2k tok/s`, with the rest.
+pub(super) fn magnitude(text: &str) -> Option<(f64, &str)> {
+    let factor = match text.as_bytes().first()? {
+        b'k' | b'K' => 1e3,
+        b'M' => 1e6,
+        b'G' | b'B' => 1e9,
+        _ => return None,
+    };
+    let rest = &text[1..];
+    (!rest.starts_with(is_word)).then_some((factor, rest))
+}
+
 /// True for what words consist of.
 pub(super) fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'

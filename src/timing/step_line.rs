@@ -107,11 +107,11 @@ pub(super) fn counted(text: &str) -> Option<Event<'_>> {
     let told = facts.step_seconds.is_some()
         || facts.throughput.is_some()
         || facts.metrics.iter().any(|(name, _)| is_measure(name) && !(tested && scan::holds(name, "acc")));
-    told.then_some(Event::Iteration { step: Some(step), of, facts })
+    told.then_some(Event::Iteration { step, of, facts })
 }
 
-/// The step that a word of a line counts, and what follows its number.
-fn numbered(text: &str) -> Option<(u64, Option<u64>, &str)> {
+/// The step that a word of a line counts, where it is not rounded, and what follows its number.
+fn numbered(text: &str) -> Option<(Option<u64>, Option<u64>, &str)> {
     let head = &text[..text.floor_char_boundary(MAX_PREFIX)];
     let mut begin = 0;
     // The first word that a number follows.
@@ -128,6 +128,7 @@ fn numbered(text: &str) -> Option<(u64, Option<u64>, &str)> {
         let rest = text[begin..].trim_start_matches([' ', '\t', ':', '=', '#', '[', '(']);
         let Some((step, of, rest)) = scan::counted(rest) else { continue };
         let rest = rest.trim_start_matches([']', ')']);
+        let (step, rest) = scan::magnitude(rest).map_or((Some(step), rest), |(_, rest)| (None, rest));
         let fraction =
             rest.strip_prefix('.').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         let ends = !fraction && !rest.starts_with(|c: char| scan::is_word(c) || c == '%');

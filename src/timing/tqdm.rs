@@ -155,6 +155,11 @@ impl Tqdm {
         {
             return;
         }
+        // What takes no second, has no name and no figures may be of anything.
+        let bare = bar.label.is_empty() && bar.postfix.is_empty();
+        if bare && bar.step > 0 && bar.elapsed == Some(0.0) && self.header.is_none() {
+            return;
+        }
         if self.other && bar.label.is_empty() {
             self.other = !bar.is_full();
             return;

@@ -181,7 +181,8 @@ fn rows(progress: &Progress) -> Vec<(&'static str, String)> {
         let epoch = mark.epoch.map(|epoch| format!("epoch {epoch}, ")).unwrap_or_default();
         let step = mark.step.map_or_else(|| "?".to_owned(), |step| step.to_string());
         let of = mark.of.map(|of| format!(" of {of}")).unwrap_or_default();
-        rows.push(("last step", format!("{epoch}{step}{of}")));
+        let unit = if progress.counts_samples { " samples" } else { "" };
+        rows.push(("last step", format!("{epoch}{step}{of}{unit}")));
     }
     rows.extend(progress.step_seconds.map(|seconds| ("step time", step_text(seconds))));
     if let Some(rate) = &progress.throughput {

@@ -108,10 +108,7 @@ fn progress(run: &Watched) -> Option<Line<'static>> {
         let of = progress.epochs_announced.map(|of| format!("/{of}")).unwrap_or_default();
         words.push(format!("epochs {}{of}", progress.epochs_completed));
     }
-    if let Some((mark, step)) = progress.last_step.and_then(|mark| Some((mark, mark.step?))) {
-        let of = mark.of.map(|of| format!("/{of}")).unwrap_or_default();
-        words.push(format!("step {step}{of}"));
-    }
+    words.extend(progress.last_step_text());
     words.extend(progress.step_seconds.map(|seconds| format!("{seconds:.3} s/step")));
     words.extend(progress.throughput.as_ref().map(|rate| format!("{:.0} {}", rate.value, rate.unit)));
     words.extend(progress.last_metrics.iter().take(3).map(|(name, value)| format!("{name} {value:.4}")));

@@ -335,6 +335,7 @@ impl UsageRow {
             epochs_completed: self.epochs_completed,
             epochs: Vec::new(),
             steps_per_epoch: self.steps_per_epoch,
+            counts_samples: false,
             last_step: seen.then_some(step),
             step_seconds: self.step_seconds,
             step_times: figures.map(|((source, median_seconds), p95_seconds)| StepTimes {
