@@ -1,30 +1,24 @@
 //! The list of recognisers.
 
-use super::allennlp::AllenNlp;
 use super::boosting::{CatBoost, LightGbm, XgBoost};
 use super::boxed::Boxed;
 use super::caffe::Caffe;
 use super::chainer::Chainer;
-use super::cntk::Cntk;
-use super::composer::Composer;
 use super::deepspeed::DeepSpeed;
 use super::detectron2::Detectron2;
 use super::dllogger::DlLogger;
 use super::epoch_line::EpochLine;
-use super::espnet::EspNet;
 use super::event::Recogniser;
 use super::fairseq::FairSeq;
+use super::forms::{Known, PROGRAMS};
 use super::gpt::Gpt;
 use super::hf_trainer::HfTrainer;
-use super::horovod::Horovod;
 use super::jax::Jax;
 use super::keras::Keras;
 use super::lightning::Lightning;
-use super::litgpt::LitGpt;
 use super::megatron::Megatron;
 use super::mlperf::MlPerf;
 use super::mxnet::MxNet;
-use super::nmt::Nmt;
 use super::openmm::OpenMm;
 use super::paddle::Paddle;
 use super::pytorch::PyTorch;
@@ -43,7 +37,7 @@ use super::yolo::Yolo;
 /// All recognisers. [`Recogniser::weight`] and who speaks first decide; of those that speak first of the same line, the one
 /// that stands first.
 pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
-    vec![
+    let mut all: Vec<Box<dyn Recogniser>> = vec![
         Box::new(Keras::default()),
         Box::new(PyTorch::default()),
         Box::new(Lightning::default()),
@@ -61,9 +55,7 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(TfEstimator::default()),
         Box::new(TfOfficial::default()),
         Box::new(TfCnn::default()),
-        Box::new(Horovod),
         Box::new(MxNet::default()),
-        Box::new(Cntk),
         Box::new(SciKit::default()),
         Box::new(Caffe::default()),
         Box::new(Chainer::default()),
@@ -72,11 +64,6 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(LightGbm::default()),
         Box::new(CatBoost),
         Box::new(Jax::default()),
-        Box::new(Nmt),
-        Box::new(EspNet),
-        Box::new(AllenNlp),
-        Box::new(LitGpt::default()),
-        Box::new(Composer),
         Box::new(SpaCy::default()),
         Box::new(Table::default()),
         Box::new(Boxed::default()),
@@ -84,5 +71,7 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(EpochLine::default()),
         Box::new(Tqdm::default()),
         Box::new(Score::default()),
-    ]
+    ];
+    all.extend(PROGRAMS.iter().map(|program| -> Box<dyn Recogniser> { Box::new(Known::new(program)) }));
+    all
 }

@@ -10,14 +10,11 @@
 //! further one is a file and a line in `families`. Shared grammar is in `scan` (numbers, durations, rates), `plain_figures`
 //! (figures of a line), `bar` (tqdm) and `dict` (dictionaries as Python and JSON print them). With the user's own expression (`pattern`) only that reads.
 
-mod allennlp;
 mod bar;
 mod boosting;
 mod boxed;
 mod caffe;
 mod chainer;
-mod cntk;
-mod composer;
 mod counter;
 mod curve;
 mod deepspeed;
@@ -26,7 +23,6 @@ mod dict;
 mod dllogger;
 mod dull;
 mod epoch_line;
-mod espnet;
 mod event;
 mod events;
 mod fairseq;
@@ -34,20 +30,18 @@ mod families;
 mod figures;
 mod fold;
 mod follower;
+mod forms;
 mod gpt;
 mod hf_trainer;
-mod horovod;
 mod jax;
 mod keras;
 mod keyed;
 mod lightning;
 mod lines;
-mod litgpt;
 mod megatron;
 mod mlperf;
 mod mxnet;
 mod names;
-mod nmt;
 mod openmm;
 mod paddle;
 mod pattern;
