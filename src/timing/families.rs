@@ -2,7 +2,6 @@
 
 use super::boosting::{CatBoost, LightGbm, XgBoost};
 use super::boxed::Boxed;
-use super::caffe::Caffe;
 use super::chainer::Chainer;
 use super::deepspeed::DeepSpeed;
 use super::detectron2::Detectron2;
@@ -19,7 +18,6 @@ use super::lightning::Lightning;
 use super::megatron::Megatron;
 use super::mlperf::MlPerf;
 use super::mxnet::MxNet;
-use super::openmm::OpenMm;
 use super::paddle::Paddle;
 use super::pytorch::PyTorch;
 use super::rsl_rl::RslRl;
@@ -44,8 +42,11 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(HfTrainer::default()),
         Box::new(Timm::default()),
         Box::new(Detectron2::default()),
-        Box::new(OpenMm),
         Box::new(Yolo::default()),
+        Box::new(SciKit::default()),
+    ];
+    all.extend(PROGRAMS.iter().map(|program| -> Box<dyn Recogniser> { Box::new(Known::new(program)) }));
+    let others: [Box<dyn Recogniser>; 23] = [
         Box::new(Gpt::default()),
         Box::new(Megatron),
         Box::new(DeepSpeed::default()),
@@ -56,8 +57,6 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(TfOfficial::default()),
         Box::new(TfCnn::default()),
         Box::new(MxNet::default()),
-        Box::new(SciKit::default()),
-        Box::new(Caffe::default()),
         Box::new(Chainer::default()),
         Box::new(Paddle::default()),
         Box::new(XgBoost::default()),
@@ -72,6 +71,6 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(Tqdm::default()),
         Box::new(Score::default()),
     ];
-    all.extend(PROGRAMS.iter().map(|program| -> Box<dyn Recogniser> { Box::new(Known::new(program)) }));
+    all.extend(others);
     all
 }

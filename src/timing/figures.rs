@@ -105,8 +105,10 @@ pub(super) fn rate_name(name: &str) -> Option<(&'static str, bool)> {
         "ips" => return Some(("samples/s", device)),
         _ => {}
     }
+    // `timing_s/step` is a time.
+    let ends = lower.ends_with("/s") || ["/s ", "/s)", "/s/"].iter().any(|end| lower.contains(end));
     let per_second =
-        ["/s", "_per_sec", " per sec", "/sec", "persec", "s/gpu)"].iter().any(|end| lower.contains(end));
+        ends || ["_per_sec", " per sec", "/sec", "persec", "s/gpu)"].iter().any(|end| lower.contains(end));
     if !per_second || lower.contains("flop") {
         return None;
     }

@@ -1,26 +1,33 @@
 //! Programs whose lines are known by their form alone: a table with an entry for each form, and a line of it.
 //!
 //! The groups of a pattern say what stands there: `epoch`, `epochs` (or `last`, the number of the last), `step`, `of` (or
-//! `whole`, where the step is the last), `s` (a time), `step_s`, a rate in the unit that the group is named after
-//! (`samples`, `device_samples`, `tokens`, `words`), `m_NAME` (a metric), `name` and `value` (another one), and
+//! `whole`, where the step is the last), `s` (a time), `step_s` (or `span_s`, the time of `span` steps), a rate in the unit that the group is named after
+//! (`samples`, `device_samples`, `tokens`, `words`, `its`), `m_NAME` (a metric), `name` and `value` (another one), and
 //! `figures` (text with any number of them; of `val_figures` the names get `val_`). The first form that matches counts.
 
 use regex_lite::{Captures, Regex};
 
 use super::bar;
 use super::event::{Event, Facts, Line, Rate, Recogniser};
+use super::names::Trained;
 use super::scan;
 
 /// What a line of a form says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Says {
     Nothing,
+    /// How many epochs there will be, or, as `of`, how many steps of the run.
+    Announce,
     EpochStart,
     Step,
+    /// A step; the last one ends its epoch.
+    StepOrEnd,
     Iteration,
     RunStep,
     EpochEnd,
     EpochOver,
+    /// Figures of an evaluation; those that training has as well get `test_`.
+    Evaluation,
     Figures,
     RunEnd,
     /// As `RunEnd`, in words that other programs use as well: once another line was read.
@@ -36,13 +43,92 @@ pub(super) struct Program {
     name: &'static str,
     triggers: &'static [&'static str],
     counts_from_zero: Option<bool>,
-    /// Parts of names, in small letters, of figures that are no metrics.
+    /// Parts of names, in small letters, of figures that are no metrics; behind `=` a whole name.
     others: &'static [&'static str],
     forms: &'static [Form],
 }
 
 /// The table.
-pub(super) const PROGRAMS: [Program; 7] = [
+pub(super) const PROGRAMS: [Program; 9] = [
+    // log_processor.py of MMEngine, where `time` is that of a step; TextLoggerHook of MMCV 1.x; counted from 1
+    Program {
+        name: "mmengine",
+        triggers: &["Epoch(", "Epoch [", "Iter(", "Iter [", "Saving checkpoint at ", "workflow: [", "max_epochs="],
+        counts_from_zero: Some(false),
+        others: &["time", "eta", "memory", "=lr", "=base_lr", "=mode", "=weight_decay", "=momentum"],
+        forms: &[
+            (
+                Says::EpochEnd,
+                r"Saving checkpoint at (?<epoch>\d+) +epochs",
+                "Saving checkpoint at 1 epochs",
+            ),
+            (
+                Says::Announce,
+                r"^(?:.* )?workflow: \[.*max: (?<epochs>\d+) epochs",
+                "mmdet - INFO - workflow: [('train', 1)], max: 12 epochs",
+            ),
+            (
+                Says::Announce,
+                r"train_cfg = dict\(.*max_epochs=(?<epochs>\d+)",
+                "train_cfg = dict(by_epoch=True, max_epochs=300, val_interval=10)",
+            ),
+            (
+                Says::Evaluation,
+                r"(?:Epoch|Iter)\((?:val|test)\) +\[[^\]]*\](?: *\[[^\]]*\])?(?<figures>.*)",
+                "2021-05-01 12:00:00,123 - mmdet - INFO - Epoch(val) [1][625]    bbox_mAP: 0.3640, bbox_mAP_50: 0.5810",
+            ),
+            (
+                Says::StepOrEnd,
+                r"Epoch(?:\(train\))? +\[ *(?<epoch>\d+)\]\[ *(?<step>\d+)/ *(?<of>\d+)\](?<figures>.*?(?:\btime: (?<step_s>[\d.]+).*)?)$",
+                "2022/08/22 15:51:56 - mmengine - INFO - Epoch(train)  [1][ 10/1563]  lr: 1.0e-03  eta: 0:18:23  time: 0.1414  loss: 5.34",
+            ),
+            (
+                Says::RunStep,
+                r"Iter(?:\(train\))? +\[ *(?<step>\d+)/ *(?<of>\d+)\](?<figures>.*?(?:\btime: (?<step_s>[\d.]+).*)?)$",
+                "2021-05-01 12:00:00,123 - mmseg - INFO - Iter [50/160000]  lr: 9.9e-03, eta: 1 day, 2:03:04, time: 0.6, loss: 3.1",
+            ),
+        ],
+    },
+    // solver.cpp and sgd_solver.cpp of Caffe, before and after rc5 (2017), and of NVCaffe
+    Program {
+        name: "caffe",
+        triggers: &["Iteration ", "net output #", "max_iter: ", "Test score #"],
+        counts_from_zero: None,
+        others: &[],
+        forms: &[
+            (Says::Announce, r"^max_iter: (?<of>\d+)", "max_iter: 450000"),
+            (
+                Says::Figures,
+                r"(?:^|\] +)Train net output #\d+: (?<name>\S+) = (?<value>\S+)",
+                "I1109 10:34:34.281066  9709 solver.cpp:238]     Train net output #0: loss_x16 = 0.0019 (* 1 = 0.0019 loss)",
+            ),
+            (
+                Says::Evaluation,
+                r"(?:^|\] +)Test net output #\d+: (?<name>\S+) = (?<value>\S+)",
+                "I0828 22:18:14.313817 11510 solver.cpp:302]     Test net output #0: accuracy = 0.0308",
+            ),
+            (
+                Says::Figures,
+                r"(?:^|\] )Iteration \d+, lr = (?<m_lr>\S+)",
+                "I0828 22:18:14.476823 11510 solver.cpp:571] Iteration 0, lr = 0.001",
+            ),
+            (
+                Says::Evaluation,
+                r"(?:^|\] )Test score #0: (?<m_test_score_0>\S+)",
+                "I0828 22:18:14.313817 11510 solver.cpp:302] Test score #0: 0.7533",
+            ),
+            (
+                Says::RunStep,
+                r"(?:^|\] )Iteration (?<step>\d+), Testing net",
+                "I0828 22:17:48.339010 11510 solver.cpp:251] Iteration 1000, Testing net (#0)",
+            ),
+            (
+                Says::RunStep,
+                r"(?:^|\] )Iteration (?<step>\d+)(?: \((?<its>[\d.]+) iter/s, (?<span_s>[\d.]+)s/(?<span>\d+) iters?\))?(?:, [^,]*ep)?, loss = (?<m_loss>\S+)\s*$",
+                "I1109 10:34:34.280992  9709 solver.cpp:219] Iteration 360 (0.170469 iter/s, 58.6617s/10 iters), loss = 0.0140731",
+            ),
+        ],
+    },
     // pytorch_synthetic_benchmark.py, tensorflow_synthetic_benchmark.py, tensorflow2_mnist.py of horovod 0.15 to 0.28
     Program {
         name: "horovod",
@@ -233,11 +319,14 @@ pub(super) struct Known {
     /// Its patterns, once a line was of interest.
     patterns: Vec<(Says, Regex)>,
     spoke: bool,
+    /// Steps of the run, where announced.
+    steps: Option<u64>,
+    trained: Trained,
 }
 
 impl Known {
     pub(super) fn new(program: &'static Program) -> Self {
-        Self { program, patterns: Vec::new(), spoke: false }
+        Self { program, patterns: Vec::new(), spoke: false, steps: None, trained: Trained::default() }
     }
 }
 
@@ -265,7 +354,21 @@ impl Recogniser for Known {
         if says == Says::Closing && !self.spoke {
             return;
         }
-        if let Some(event) = event(says, &groups, facts(regex, &groups, self.program.others)) {
+        let mut facts = facts(regex, &groups, self.program.others);
+        if says == Says::Evaluation {
+            facts.metrics = self.trained.tell_apart("test_", facts.metrics);
+        } else {
+            self.trained.note(&facts.metrics);
+        }
+        if let Some(mut event) = event(says, &groups, facts) {
+            match &mut event {
+                Event::Announce { epochs: None, steps } => {
+                    self.steps = *steps;
+                    return;
+                }
+                Event::RunStep { of, .. } => *of = of.or(self.steps),
+                _ => {}
+            }
             self.spoke = true;
             say(event);
         }
@@ -281,12 +384,20 @@ fn event<'a>(says: Says, groups: &Captures<'a>, facts: Facts<'a>) -> Option<Even
     let seconds = text("s").and_then(seconds);
     Some(match says {
         Says::Nothing => return None,
+        Says::Announce => Event::Announce { epochs, steps: of },
         Says::EpochStart => Event::EpochStart { epoch: count("epoch")?, epochs },
-        Says::Step => Event::Step { epoch: count("epoch")?, epochs, step: step?, of, facts },
+        Says::StepOrEnd if step >= of => {
+            let step = step.zip(of);
+            Event::EpochEnd { epoch: count("epoch")?, epochs, seconds, step, facts }
+        }
+        Says::Step | Says::StepOrEnd => {
+            Event::Step { epoch: count("epoch")?, epochs, step: step?, of, facts }
+        }
         Says::Iteration => Event::Iteration { step, of, facts },
         Says::RunStep => Event::RunStep { epoch: None, epochs, step: step?, of, facts },
         Says::EpochEnd => Event::EpochEnd { epoch: count("epoch")?, epochs, seconds, step: None, facts },
         Says::EpochOver => Event::EpochOver { seconds, step: None, facts },
+        Says::Evaluation => Event::Validation { facts },
         Says::Figures if facts.is_empty() => return None,
         Says::Figures => Event::Figures { facts },
         Says::RunEnd | Says::Closing => Event::RunEnd { seconds, facts },
@@ -295,15 +406,18 @@ fn event<'a>(says: Says, groups: &Captures<'a>, facts: Facts<'a>) -> Option<Even
 
 fn facts<'a>(regex: &Regex, groups: &Captures<'a>, others: &[&str]) -> Facts<'a> {
     let mut facts = Facts::default();
-    let mut named = None;
+    let (mut named, mut span) = (None, None);
     for group in regex.capture_names().flatten() {
         let Some(text) = groups.name(group).map(|found| found.as_str()) else { continue };
         let number = || scan::grouped(text).map(|(value, _)| value);
         let rate = |unit| number().and_then(|value| Rate::of_run(value, unit));
         match group {
             "step_s" => facts.step_seconds = seconds(text),
+            "span_s" => span = number(),
+            "span" => facts.step_seconds = span.zip(number()).map(|(span, steps)| span / steps),
             "samples" => facts.throughput = rate("samples/s"),
             "tokens" => facts.throughput = rate("tokens/s"),
+            "its" => facts.throughput = rate("it/s"),
             "words" => facts.throughput = rate("words/s"),
             "device_samples" => {
                 facts.throughput = number().and_then(|value| Rate::of_device(value, "samples/s"));
@@ -315,7 +429,10 @@ fn facts<'a>(regex: &Regex, groups: &Captures<'a>, others: &[&str]) -> Facts<'a>
                     facts.metrics.extend(number().map(|value| (name.to_owned().into(), value)));
                 } else if let Some(prefix) = group.strip_suffix("figures") {
                     let mut metrics = scan::metrics(text, &[]);
-                    metrics.retain(|(name, _)| !others.iter().any(|other| scan::holds(name, other)));
+                    metrics.retain(|(name, _)| {
+                        let is = |other: &&str| other.strip_prefix('=').map_or_else(|| scan::holds(name, other), |whole| name == whole);
+                        !others.iter().any(|other| is(&other))
+                    });
                     if !prefix.is_empty() {
                         metrics.iter_mut().for_each(|(name, _)| *name = format!("{prefix}{name}").into());
                     }

@@ -176,6 +176,11 @@ impl HfTrainer {
         if let Some(rate) = number("train_samples_per_second") {
             facts.throughput = Rate::of_run(rate, "samples/s");
         }
+        // Another training, in a program that has several.
+        if whole.is_some() && self.over && self.runtime != whole {
+            self.ended = Some(0);
+            say(Event::EpochStart { epoch: 1, epochs: None });
+        }
         let done = self.read_epoch(epoch, evaluated || whole.is_some(), say);
         if let Some((step, of)) = step {
             say(Event::RunStep { epoch: None, epochs: None, step, of: Some(of), facts: Facts::default() });

@@ -13,7 +13,6 @@
 mod bar;
 mod boosting;
 mod boxed;
-mod caffe;
 mod chainer;
 mod counter;
 mod curve;
@@ -42,7 +41,6 @@ mod megatron;
 mod mlperf;
 mod mxnet;
 mod names;
-mod openmm;
 mod paddle;
 mod pattern;
 mod plain_figures;

@@ -28,7 +28,7 @@ const OTHER_TOTALS: [&str; 8] =
     ["remain", "estimated", "parsed", "profiling", "epoch", "test", "eval", "valid"];
 
 /// Phrases of lines that say that the training is over, with its time where there is one.
-const TOTALS: [&str; 21] = [
+const TOTALS: [&str; 22] = [
     "training complete",
     "training finished",
     "finished training",
@@ -50,6 +50,7 @@ const TOTALS: [&str; 21] = [
     "finish training",
     "total train time",
     "completed training",
+    "training of experiment is done",
 ];
 
 /// First words of lines of figures: of training, and of an evaluation.

@@ -97,6 +97,8 @@ pub(super) struct Tqdm {
     partial: bool,
     /// Epochs done by the bar that counts them, and its time then.
     outer: Option<(u64, Option<f64>)>,
+    /// The first bar whose step is the number of the epoch in its label: that epoch, the step and its time.
+    named: Option<(u64, u64, Option<f64>)>,
     /// How long the last full bar of steps took.
     inner_seconds: Option<f64>,
     /// True where the line before said that the next bar is of other work, until that is full.
@@ -168,10 +170,28 @@ impl Tqdm {
             Subject::Other => {}
             Subject::Evaluation => say(Event::Validation { facts: super::event::Facts::default() }),
             Subject::Epochs => self.read_outer(bar, say),
+            // A bar around the epochs may name the one that runs.
+            Subject::Epoch(epoch, None) if !bar.is_full() && self.names_its_step(bar, epoch) => {
+                let first = self.named.filter(|(named, ..)| *named < epoch);
+                if self.named.is_none() || self.outer.is_none() && first.is_none() {
+                    self.named = Some((epoch, bar.step, bar.elapsed));
+                } else {
+                    if let Some((_, step, elapsed)) = first.filter(|_| self.outer.is_none()) {
+                        self.read_outer(&Bar { step, elapsed, of: bar.of, ..Bar::default() }, say);
+                    }
+                    self.read_outer(bar, say);
+                }
+            }
             Subject::Epoch(epoch, epochs) => self.read_steps(bar, Some((epoch, epochs)), say),
             Subject::Training if self.header_done && !self.is_same(bar) => {}
             Subject::Training => self.read_steps(bar, self.header, say),
         }
+    }
+
+    /// True where the step of `bar` is the number of the epoch in its label.
+    fn names_its_step(&self, bar: &Bar<'_>, epoch: u64) -> bool {
+        let further = self.drawn.is_none_or(|drawn| drawn.epoch != Some(epoch));
+        further && (bar.step == epoch || bar.step.checked_sub(1) == Some(epoch))
     }
 
     /// True where `bar` is the one drawn last, a little further.
@@ -298,7 +318,9 @@ pub(super) fn subject(label: &str) -> Subject {
     if scan::holds(label, "epoch") {
         return Subject::Epochs;
     }
-    if any(&OTHER_WORK) {
+    // Any other name is of training where it says so, or has figures.
+    let trains = any(&["train", "iter", "step", "batch", "fit", "learn", "loss", "optim", "progress"]);
+    if any(&OTHER_WORK) || !trains && !label.contains(|c: char| c.is_ascii_digit()) {
         return Subject::Other;
     }
     Subject::Training
