@@ -296,5 +296,9 @@ mod tests {
         assert_eq!(epoch(Some(1.79), Some(1.84)).seconds(), Some(1.79));
         assert_eq!(epoch(Some(147.0), Some(147.3)).seconds(), Some(147.0));
         assert_eq!(epoch(None, None).seconds(), None);
+        assert_eq!(
+            (epoch(Some(0.0), None).seconds(), epoch(Some(0.0), Some(0.3)).seconds()),
+            (None, Some(0.3))
+        );
     }
 }

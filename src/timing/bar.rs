@@ -37,6 +37,8 @@ pub(super) struct Bar<'a> {
     pub(super) per_second: Option<(f64, &'a str)>,
     /// Seconds per step as printed; `None` where it prints steps per second.
     pub(super) step_seconds: Option<f64>,
+    /// True where it counts bytes at a rate that is not known yet.
+    pub(super) is_of_bytes: bool,
     /// What follows the rate inside the brackets: `loss=0.0671, v_num=13`.
     pub(super) postfix: &'a str,
 }
@@ -229,6 +231,7 @@ impl<'a> Bar<'a> {
     /// Takes `317.86it/s`, `113.21s/it` or `?it/s`; false where it is something else.
     fn take_rate(&mut self, rate: &'a str) -> bool {
         if let Some(unknown) = rate.strip_prefix('?') {
+            self.is_of_bytes = unknown.ends_with("B/s");
             return unknown.ends_with("/s") || unknown.starts_with("s/");
         }
         let Some((value, unit)) = scan::number(rate) else { return false };

@@ -35,6 +35,8 @@ const NOT_METRICS: [&str; 12] = [
 /// The recogniser.
 #[derive(Debug, Default)]
 pub(super) struct Detectron2 {
+    /// True once a step was read: the closing lines are in other programs, too.
+    stepped: bool,
     /// Names of the row of figures that follows an evaluation.
     columns: Option<Vec<Box<str>>>,
 }
@@ -60,12 +62,12 @@ impl Detectron2 {
         if let Some((_, rest)) = text.split_once("copypaste: ") {
             return self.read_evaluation(rest);
         }
-        if let Some((_, rest)) = text.split_once("Overall training speed: ") {
+        if let Some((_, rest)) = text.split_once("Overall training speed: ").filter(|_| self.stepped) {
             let (_, rest) = rest.split_once('(')?;
             let step_seconds = Some(scan::per_step(rest)?.0);
             return Some(Event::Figures { facts: Facts { step_seconds, ..Facts::default() } });
         }
-        if let Some((_, rest)) = text.split_once("Total training time: ") {
+        if let Some((_, rest)) = text.split_once("Total training time: ").filter(|_| self.stepped) {
             let seconds = Some(bar::clock(rest)?.0);
             let step_seconds =
                 rest.split_once('(').and_then(|(_, rest)| scan::per_step(rest)).map(|(step, _)| step);
@@ -74,7 +76,9 @@ impl Detectron2 {
         let at = text
             .find("  iter: ")
             .filter(|at| text[..*at].contains("eta: ") || text[*at..].contains("loss"))?;
-        read_step(&text[at..])
+        let step = read_step(&text[at..]);
+        self.stepped |= step.is_some();
+        step
     }
 
     /// `Task: bbox`, `AP,AP50,AP75`, then `39.1,59.3,42.0`.
@@ -121,7 +125,7 @@ mod tests {
     use super::*;
 
     fn told(text: &str) -> Option<Event<'_>> {
-        Detectron2::default().read_line(text)
+        Detectron2 { stepped: true, ..Detectron2::default() }.read_line(text)
     }
 
     #[test]

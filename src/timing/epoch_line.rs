@@ -63,8 +63,8 @@ const PREFIX_WORDS: [&str; 33] = [
 const LOG_LEVELS: [&str; 4] = ["info", "debug", "notice", "i"];
 
 /// Parts of words before it that say that something else is meant.
-const OTHER_SUBJECTS: [&str; 11] =
-    ["val", "test", "eval", "sav", "load", "best", "resum", "warn", "error", "skip", "restor"];
+const OTHER_SUBJECTS: [&str; 12] =
+    ["val", "test", "eval", "sav", "load", "best", "resum", "warn", "error", "skip", "restor", "stop"];
 
 /// The recogniser of such lines.
 #[derive(Debug, Default)]
@@ -402,7 +402,8 @@ fn json(text: &str) -> Option<Event<'_>> {
     let count = |key| dict::get(&pairs, key).and_then(Value::count);
     let (epoch, step) = (count("epoch")?, count("step").or_else(|| count("iter")));
     let measures = pairs.iter().filter(|(name, _)| step_line::is_measure(name));
-    let metrics: Vec<_> = measures.filter_map(|(name, value)| Some(((*name).into(), value.number()?))).collect();
+    let metrics: Vec<_> =
+        measures.filter_map(|(name, value)| Some(((*name).into(), value.number()?))).collect();
     let facts = Facts { metrics, ..Facts::default() };
     (!facts.is_empty()).then_some(match step {
         Some(step) => Event::Step { epoch, epochs: None, step, of: None, facts },
@@ -449,8 +450,10 @@ pub(super) fn numbered(label: &str) -> Option<(u64, Option<u64>)> {
         return epoch_number(after).map(|(epoch, epochs, _)| (epoch, epochs));
     }
     let bare = label.trim_start_matches(|c: char| c.is_alphabetic() || matches!(c, ' ' | '[' | '(' | ':'));
-    let (epoch, epochs, _) = scan::counted(bare)?;
-    epochs.map(|of| (epoch, Some(of)))
+    // `[fold_2] 099/200`
+    let last = label.rsplit(' ').next().unwrap_or_default();
+    let counts = scan::counted(bare).filter(|(_, of, _)| of.is_some()).or_else(|| scan::counted(last))?;
+    counts.1.map(|of| (counts.0, Some(of)))
 }
 
 /// The text before and behind the word `epoch`.

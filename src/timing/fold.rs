@@ -6,12 +6,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput, TimeSource};
+use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput};
 
 use super::curve::{Curves, Moment};
 use super::event::{Event, Facts, is_time};
 use super::names;
-use super::step_times::Histogram;
+use super::pace::{Pace, seconds_between};
 
 /// Metrics kept at most, by name. Ours: a training prints a few, and a record must stay small.
 const MAX_METRICS: usize = 64;
@@ -50,15 +50,6 @@ enum Standing {
     Stale,
 }
 
-/// The last step of which a line told, or the first of those that were read at one go.
-#[derive(Debug, Clone, Copy)]
-struct Stepped {
-    epoch: Option<u64>,
-    step: u64,
-    /// When its line was seen, where that is known.
-    at_ms: Option<u64>,
-}
-
 /// Makes a [`Progress`] of events.
 #[derive(Debug, Default)]
 pub(super) struct Fold {
@@ -70,9 +61,7 @@ pub(super) struct Fold {
     /// True once an epoch's number, or 0 as one, was seen.
     numbered: bool,
     zero: bool,
-    stated: Histogram,
-    clocked: Histogram,
-    stepped: Option<Stepped>,
+    pace: Pace,
     curves: Curves,
     /// Whether the figures of the line at hand count.
     counts: bool,
@@ -96,8 +85,7 @@ impl Fold {
             (true, Some(true)) if !announced_last => Some(EpochNumbering::ZeroBased),
             (true, _) => Some(EpochNumbering::OneBased),
         };
-        let stated = self.stated.summary(TimeSource::Stated);
-        progress.step_times = stated.or_else(|| self.clocked.summary(TimeSource::Clock));
+        progress.step_times = self.pace.times();
         progress.points = self.curves.points();
         progress
     }
@@ -214,7 +202,7 @@ impl Fold {
             Standing::Ended => self.amend(facts),
             Standing::Open => self.note(facts, true, at_ms),
         }
-        self.time_step(Some(epoch), step, facts, at_ms);
+        self.pace.add((Some(epoch), step), self.progress.epochs_completed > 0, facts, at_ms);
         self.mark_step(Some(epoch), Some(step), of);
     }
 
@@ -222,7 +210,7 @@ impl Fold {
         let epoch = self.open.as_ref().map(|open| open.epoch).filter(|_| self.numbered);
         self.note(facts, true, at_ms);
         if let Some(step) = step {
-            self.time_step(epoch, step, facts, at_ms);
+            self.pace.add((epoch, step), self.progress.epochs_completed > 0, facts, at_ms);
         }
         self.progress.last_step = Some(StepMark { epoch, step, of });
         if epoch.is_some() {
@@ -244,7 +232,7 @@ impl Fold {
             Some(Standing::Ended) => self.amend(facts),
             Some(Standing::Open) | None => self.note(facts, true, at_ms),
         }
-        self.time_step(None, step, facts, at_ms);
+        self.pace.add((None, step), self.progress.epochs_completed > 0, facts, at_ms);
         self.progress.last_step = Some(StepMark { epoch, step: Some(step), of });
     }
 
@@ -416,33 +404,6 @@ impl Fold {
         self.progress.steps_per_epoch = of.or(self.progress.steps_per_epoch);
     }
 
-    /// Takes in how long the steps since the last line took. The steps of the first epoch, without epochs the first step,
-    /// are left out.
-    fn time_step(&mut self, epoch: Option<u64>, step: u64, facts: &Facts<'_>, at_ms: Option<u64>) {
-        // Nobody knows how many samples are a step.
-        if facts.counts_samples {
-            return;
-        }
-        let warm = if epoch.is_some() { self.progress.epochs_completed > 0 } else { self.stepped.is_some() };
-        let last = self.stepped.filter(|last| last.epoch == epoch && last.step < step);
-        let steps = last.map(|last| step - last.step);
-        if let Some(seconds) = facts.step_seconds.filter(|seconds| warm && is_time(*seconds)) {
-            self.stated.add(seconds, steps.unwrap_or(1));
-        }
-        if let Some((from, to)) = last.and_then(|last| last.at_ms).zip(at_ms) {
-            // Lines that were read at one go have one time: the steps between such readings share it.
-            if to == from {
-                return;
-            }
-            // A clock that was set back says nothing of the steps in between.
-            if let Some((steps, seconds)) = steps.filter(|_| warm).zip(seconds_between(from, to)) {
-                #[expect(clippy::cast_precision_loss, reason = "counts of steps stay far below 2^53")]
-                self.clocked.add(seconds / steps as f64, steps);
-            }
-        }
-        self.stepped = Some(Stepped { epoch, step, at_ms });
-    }
-
     /// Ends the open epoch.
     fn close(&mut self, seconds: Option<f64>, at_ms: Option<u64>) {
         let Some(open) = self.open.take() else { return };
@@ -477,11 +438,6 @@ impl Fold {
 fn clock_seconds(began_ms: Option<u64>, ended_ms: Option<u64>, printed: Option<f64>) -> Option<f64> {
     let (from, to) = began_ms.zip(ended_ms).filter(|(from, to)| from != to)?;
     seconds_between(from, to).filter(|clock| printed.is_none_or(|printed| *clock > printed - 1.0))
-}
-
-/// Seconds from one Unix time in milliseconds to another; a clock that was set back does not tell.
-pub(super) fn seconds_between(from_ms: u64, to_ms: u64) -> Option<f64> {
-    Some(std::time::Duration::from_millis(to_ms.checked_sub(from_ms)?).as_secs_f64())
 }
 
 fn merge(into: &mut BTreeMap<String, f64>, metrics: &[(Cow<'_, str>, f64)]) {

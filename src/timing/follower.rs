@@ -546,6 +546,22 @@ mod tests {
     }
 
     #[test]
+    fn counts_of_samples_are_marked() {
+        let progress = followed("Train Epoch: 1 [640/60000 (1%)]\tLoss: 1.4\n");
+        assert_eq!(progress.last_step_text().as_deref(), Some("640/60000 samples"));
+        let progress = followed("Epoch: [0][ 10/782]\tTime 0.7 (1.0)\tLoss 6.0 (6.4)\n");
+        assert_eq!(progress.last_step_text().as_deref(), Some("step 10/782"));
+    }
+
+    #[test]
+    fn several_trainings_of_the_trainer_count_each() {
+        let one =
+            |runtime: &str| format!("{{'train_runtime': {runtime}, 'train_loss': 1.5, 'epoch': 1.0}}\n");
+        let progress = followed(&(one("9.8") + &one("9.3")));
+        assert_eq!((progress.epochs_completed, progress.restarts), (2, 1));
+    }
+
+    #[test]
     fn the_users_pattern_is_the_only_one() {
         let pattern = TimingPattern::of_epoch(r"^\d: pass (?<epoch>\d+)/(?<epochs>\d+)");
         let mut follower = Follower::new(Some(&pattern)).unwrap();

@@ -53,15 +53,19 @@ pub(super) const PROGRAMS: [Program; 9] = [
     // log_processor.py of MMEngine, where `time` is that of a step; TextLoggerHook of MMCV 1.x; counted from 1
     Program {
         name: "mmengine",
-        triggers: &["Epoch(", "Epoch [", "Iter(", "Iter [", "Saving checkpoint at ", "workflow: [", "max_epochs="],
+        triggers: &[
+            "Epoch(",
+            "Epoch [",
+            "Iter(",
+            "Iter [",
+            "Saving checkpoint at ",
+            "workflow: [",
+            "max_epochs=",
+        ],
         counts_from_zero: Some(false),
         others: &["time", "eta", "memory", "=lr", "=base_lr", "=mode", "=weight_decay", "=momentum"],
         forms: &[
-            (
-                Says::EpochEnd,
-                r"Saving checkpoint at (?<epoch>\d+) +epochs",
-                "Saving checkpoint at 1 epochs",
-            ),
+            (Says::EpochEnd, r"Saving checkpoint at (?<epoch>\d+) +epochs", "Saving checkpoint at 1 epochs"),
             (
                 Says::Announce,
                 r"^(?:.* )?workflow: \[.*max: (?<epochs>\d+) epochs",
@@ -162,7 +166,11 @@ pub(super) const PROGRAMS: [Program; 9] = [
         counts_from_zero: None,
         others: &["time", "samples", "learningrate"],
         forms: &[
-            (Says::Nothing, r"LearnRateSearch:|Evaluation \[", "LearnRateSearch: Finished Epoch[1 of 2]: ce = 1"),
+            (
+                Says::Nothing,
+                r"LearnRateSearch:|Evaluation \[",
+                "LearnRateSearch: Finished Epoch[1 of 2]: ce = 1",
+            ),
             (
                 Says::EpochStart,
                 r"Starting Epoch (?<epoch>\d+): learning rate",
@@ -215,7 +223,7 @@ pub(super) const PROGRAMS: [Program; 9] = [
             ),
             (
                 Says::Step,
-                r"Epoch +(?<epoch>\d+), *(?<step>\d+)/ *(?<of>\d+);(?<figures>[^/]*;) *(?<tokens>[\d.]+)[^;]* tok/s",
+                r"Epoch +(?<epoch>\d+), *(?<step>\d+)/ *(?<of>\d+);(?<figures>[^/]*;)(?:[^;]*updates: +\d+)?[^;\d]*(?<tokens>[\d.]+)[^;]* tok/s",
                 "Epoch  1, 12850/37527; acc:   3.99; ppl: 12792.57; 3438 src tok/s; 3517 tgt tok/s;   9823 s elapsed",
             ),
             (
@@ -303,11 +311,7 @@ pub(super) const PROGRAMS: [Program; 9] = [
                 "\t Train throughput/samples_per_sec: 38.2",
             ),
             (Says::Nothing, r"^\s*Train throughput/", "\t Train throughput/device/samples_per_sec: 4.8"),
-            (
-                Says::Figures,
-                r"^\s*\w+ (?<name>[^:]+): (?<value>\S+)",
-                "\t Train loss/train/total: 10.3750",
-            ),
+            (Says::Figures, r"^\s*\w+ (?<name>[^:]+): (?<value>\S+)", "\t Train loss/train/total: 10.3750"),
         ],
     },
 ];
@@ -430,8 +434,12 @@ fn facts<'a>(regex: &Regex, groups: &Captures<'a>, others: &[&str]) -> Facts<'a>
                 } else if let Some(prefix) = group.strip_suffix("figures") {
                     let mut metrics = scan::metrics(text, &[]);
                     metrics.retain(|(name, _)| {
-                        let is = |other: &&str| other.strip_prefix('=').map_or_else(|| scan::holds(name, other), |whole| name == whole);
-                        !others.iter().any(|other| is(&other))
+                        let is = |other: &&str| {
+                            other
+                                .strip_prefix('=')
+                                .map_or_else(|| scan::holds(name, other), |whole| name == whole)
+                        };
+                        !others.iter().any(is)
                     });
                     if !prefix.is_empty() {
                         metrics.iter_mut().for_each(|(name, _)| *name = format!("{prefix}{name}").into());
@@ -476,7 +484,7 @@ mod tests {
                 assert!(!wants_facts || !facts.metrics.is_empty(), "{sample}");
                 assert_eq!(event(*says, &groups, facts).is_none(), *says == Says::Nothing, "{sample}");
                 let wanted = |trigger: &&str| sample.contains(*trigger);
-                assert!(*says == Says::Nothing || program.triggers.iter().any(|t| wanted(&t)), "{sample}");
+                assert!(*says == Says::Nothing || program.triggers.iter().any(wanted), "{sample}");
             }
         }
     }

@@ -21,6 +21,7 @@ use super::bar::{self, Bar};
 use super::dict::{self, Value};
 use super::event::{Event, Facts, Line, Rate, Recogniser};
 use super::scan;
+use super::tqdm::{self, Subject};
 
 /// How far below a whole number an epoch's end may be printed.
 const SHORT_OF: f64 = 0.05;
@@ -232,7 +233,7 @@ impl HfTrainer {
 
     /// Reads the bar over the whole run; those of evaluations are shorter.
     fn read_bar<'a>(&mut self, bar: &Bar<'_>, say: &mut dyn FnMut(Event<'a>)) {
-        if !bar.label.is_empty() && !scan::holds(bar.label, "train") {
+        if tqdm::subject(bar.label) != Subject::Training || bar.is_of_bytes {
             return;
         }
         let Some(of) = bar.of.filter(|of| self.steps.is_none_or(|steps| *of >= steps)) else { return };

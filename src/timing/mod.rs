@@ -6,8 +6,8 @@
 //! [`crate::record::Progress`] comes out. No file, no clock.
 //!
 //! On the way the output becomes lines (`lines`), a recogniser (`event::Recogniser`) makes an `event::Event` of a line that
-//! it knows, and a `fold` for each recogniser makes the progress of its events. One file holds one family of programs; a
-//! further one is a file and a line in `families`. Shared grammar is in `scan` (numbers, durations, rates), `plain_figures`
+//! it knows, and a `fold` for each recogniser makes the progress of its events. One file holds one family of programs, or
+//! an entry of `forms`; a further one is such an entry, or a file and a line in `families`. Shared grammar is in `scan` (numbers, durations, rates), `plain_figures`
 //! (figures of a line), `bar` (tqdm) and `dict` (dictionaries as Python and JSON print them). With the user's own expression (`pattern`) only that reads.
 
 mod bar;
@@ -41,6 +41,7 @@ mod megatron;
 mod mlperf;
 mod mxnet;
 mod names;
+mod pace;
 mod paddle;
 mod pattern;
 mod plain_figures;

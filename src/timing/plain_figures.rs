@@ -152,7 +152,11 @@ impl<'a> Read<'a> {
             return Some(if unit.len() < after.len() { unit } else { behind });
         }
         let said = between.trim_end().ends_with([':', '=']) || is_loss(name);
+        // `316/1014` is no figure by itself, `0.284-0.341` a range.
+        let is_part =
+            after.strip_prefix(['/', '-']).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         if said
+            && !is_part
             && !name.to_ascii_lowercase().contains("time")
             && !after.starts_with(scan::is_word)
             && !OF_MACHINES.iter().any(|word| scan::holds(name, word))
@@ -266,5 +270,20 @@ mod tests {
     fn rates_have_commas_between_their_thousands() {
         let rate = read(" | loss: 8.2 | tok/sec: 528,029 | mfu: 73.87").facts.throughput;
         assert_eq!(rate, Rate::of_run(528_029.0, "tokens/s"));
+        assert_eq!(read(" | 37.2k tok/s").facts.throughput, Rate::of_run(37_200.0, "tokens/s"));
+    }
+
+    #[test]
+    fn parts_of_numbers_and_figures_of_machines_are_no_metrics() {
+        for text in [
+            "total_tokens=193,986,560",
+            "Accuracy: 316/1014=0.3116",
+            "[95% CI: 0.284-0.341]",
+            "smpl:13K ep:40K",
+            "mem_usage:cuda:0 67.8GB",
+        ] {
+            assert_eq!(read(text).facts.metrics, [], "{text}");
+        }
+        assert_eq!(read("x step:1K loss:0.5").step, None);
     }
 }

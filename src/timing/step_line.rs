@@ -20,8 +20,8 @@ use super::scan;
 const MAX_PREFIX: usize = 100;
 
 /// Words for steps, each of which a number must follow.
-const STEP_WORDS: [&str; 8] =
-    ["iteration", "iter", "global step", "global_step", "step", "batch", "it", "episode"];
+const STEP_WORDS: [&str; 9] =
+    ["iteration", "iters", "iter", "global step", "global_step", "step", "batch", "it", "episode"];
 
 /// Parts of words before a total that say that it is to come, or that of something else than the training.
 const OTHER_TOTALS: [&str; 8] =

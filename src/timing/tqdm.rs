@@ -16,7 +16,8 @@ use super::pytorch;
 use super::scan;
 
 /// Parts of labels of work that is no training.
-const OTHER_WORK: [&str; 47] = [
+const OTHER_WORK: [&str; 48] = [
+    "dataset",
     "load",
     "map",
     "token",
@@ -151,10 +152,11 @@ impl Tqdm {
     }
 
     fn read_bar<'a>(&mut self, bar: &Bar<'a>, say: &mut dyn FnMut(Event<'a>)) {
-        if bar
-            .per_second
-            .is_some_and(|(_, unit)| matches!(unit.trim(), "B" | "iB" | "kB" | "MB" | "KB" | "GB"))
-        {
+        let counts_bytes = bar.is_of_bytes
+            || bar
+                .per_second
+                .is_some_and(|(_, unit)| matches!(unit.trim(), "B" | "iB" | "kB" | "MB" | "KB" | "GB"));
+        if counts_bytes {
             return;
         }
         // What takes no second, has no name and no figures may be of anything.
@@ -324,4 +326,44 @@ pub(super) fn subject(label: &str) -> Subject {
         return Subject::Other;
     }
     Subject::Training
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_that_does_not_speak_of_training_is_of_other_work() {
+        for label in ["Running multistart_greedy", "Tokenizing train dataset", "Rollout"] {
+            assert_eq!(subject(label), Subject::Other, "{label}");
+        }
+        for label in ["", "Training Progress", "loss=0.5"] {
+            assert_eq!(subject(label), Subject::Training, "{label}");
+        }
+        assert_eq!(subject("[fold_2] 099/200"), Subject::Epoch(99, Some(200)));
+    }
+
+    #[test]
+    fn bar_around_epochs_that_names_the_running_one_counts_epochs() {
+        let mut tqdm = Tqdm::default();
+        let (mut over, mut announced) = (0, None);
+        for text in [
+            "Epoch 0, train loss: 0.5:   0%|  | 1/500 [00:04<33:16,  4.00s/it]",
+            "Epoch 99, train loss: 0.5:  20%|# | 100/500 [06:00<24:00,  3.62s/it]",
+        ] {
+            tqdm.read(&Line { text, redrawn: false }, &mut |event| match event {
+                Event::EpochOver { .. } => over += 1,
+                Event::Announce { epochs, .. } => announced = epochs,
+                _ => {}
+            });
+        }
+        assert_eq!((over, announced), (100, Some(500)));
+    }
+
+    #[test]
+    fn bar_without_a_name_that_took_no_second_says_nothing() {
+        let mut tqdm = Tqdm::default();
+        let text = "100%|##########| 100/100 [00:00<00:00, 555.32it/s]";
+        tqdm.read(&Line { text, redrawn: false }, &mut |event| panic!("{event:?}"));
+    }
 }

@@ -7,7 +7,7 @@ use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput, TimeS
 
 use super::line::{Line, Phase};
 use crate::timing::curve::{Curves, Moment};
-use crate::timing::fold::seconds_between;
+use crate::timing::pace::seconds_between;
 use crate::timing::step_times::Histogram;
 
 /// How far two times of one moment may lie apart, in milliseconds: the watcher looks at the file every 20 ms.

@@ -1,0 +1,69 @@
+//! How long steps take: as stated, and by the clock.
+
+use crate::record::{StepTimes, TimeSource};
+
+use super::event::{Facts, is_time};
+use super::step_times::Histogram;
+
+/// The last step of which a line told, or the first of those that were read at one go.
+#[derive(Debug, Clone, Copy)]
+struct Stepped {
+    epoch: Option<u64>,
+    step: u64,
+    /// When its line was seen, where that is known.
+    at_ms: Option<u64>,
+}
+
+/// Collects the times of steps.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    stated: Histogram,
+    clocked: Histogram,
+    stepped: Option<Stepped>,
+}
+
+impl Pace {
+    /// The times that are stated, else those by the clock.
+    pub(super) fn times(&self) -> Option<StepTimes> {
+        let stated = self.stated.summary(TimeSource::Stated);
+        stated.or_else(|| self.clocked.summary(TimeSource::Clock))
+    }
+
+    /// Takes in how long the steps since the last line took. The steps of the first epoch, without epochs the first step,
+    /// are left out.
+    pub(super) fn add(
+        &mut self,
+        (epoch, step): (Option<u64>, u64),
+        after_first_epoch: bool,
+        facts: &Facts<'_>,
+        at_ms: Option<u64>,
+    ) {
+        // Nobody knows how many samples are a step.
+        if facts.counts_samples {
+            return;
+        }
+        let warm = if epoch.is_some() { after_first_epoch } else { self.stepped.is_some() };
+        let last = self.stepped.filter(|last| last.epoch == epoch && last.step < step);
+        let steps = last.map(|last| step - last.step);
+        if let Some(seconds) = facts.step_seconds.filter(|seconds| warm && is_time(*seconds)) {
+            self.stated.add(seconds, steps.unwrap_or(1));
+        }
+        if let Some((from, to)) = last.and_then(|last| last.at_ms).zip(at_ms) {
+            // Lines that were read at one go have one time: the steps between such readings share it.
+            if to == from {
+                return;
+            }
+            // A clock that was set back says nothing of the steps in between.
+            if let Some((steps, seconds)) = steps.filter(|_| warm).zip(seconds_between(from, to)) {
+                #[expect(clippy::cast_precision_loss, reason = "counts of steps stay far below 2^53")]
+                self.clocked.add(seconds / steps as f64, steps);
+            }
+        }
+        self.stepped = Some(Stepped { epoch, step, at_ms });
+    }
+}
+
+/// Seconds from one Unix time in milliseconds to another; a clock that was set back does not tell.
+pub(super) fn seconds_between(from_ms: u64, to_ms: u64) -> Option<f64> {
+    Some(std::time::Duration::from_millis(to_ms.checked_sub(from_ms)?).as_secs_f64())
+}
