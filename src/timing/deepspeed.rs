@@ -25,6 +25,8 @@ use super::scan;
 pub(super) struct DeepSpeed {
     /// The epoch that a loop of DeepSpeed-Chat said it begins, and its steps.
     chat: Option<(u64, Option<u64>)>,
+    /// True once the engine spoke: a loss alone may be anybody's.
+    known: bool,
 }
 
 impl Recogniser for DeepSpeed {
@@ -60,8 +62,9 @@ impl Recogniser for DeepSpeed {
             .engine(text)
             .or_else(|| pipeline(text))
             .or_else(|| self.chat(text, say))
-            .or_else(|| loss(text));
+            .or_else(|| loss(text).filter(|_| self.known));
         if let Some(event) = event {
+            self.known = true;
             say(event);
         }
     }

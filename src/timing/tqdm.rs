@@ -94,6 +94,9 @@ pub(super) struct Tqdm {
     header_done: bool,
     /// The bar of steps that is drawn.
     drawn: Option<Drawn>,
+    /// Steps of the bars without a name before longer ones came, and of bars that turned out to be of evaluations.
+    shorter: Option<u64>,
+    evaluated: Option<u64>,
     /// Whether a bar was ever seen that was not full.
     partial: bool,
     /// Epochs done by the bar that counts them, and its time then.
@@ -213,6 +216,18 @@ impl Tqdm {
         say: &mut dyn FnMut(Event<'a>),
     ) {
         let number = epoch.map(|(epoch, _)| epoch);
+        if number.is_none() && bar.of.is_some() && bar.label.is_empty() {
+            if bar.of == self.evaluated {
+                return;
+            }
+            // Longer bars between those of the training are an evaluation's.
+            let drawn = self.drawn.and_then(|drawn| drawn.of).filter(|of| Some(*of) != bar.of);
+            if drawn.is_some() && bar.of == self.shorter {
+                (self.evaluated, self.drawn, self.shorter) = (drawn, None, None);
+            } else if let Some(of) = drawn.filter(|of| bar.of > Some(*of)) {
+                self.shorter = Some(of);
+            }
+        }
         let same = self.is_same(bar) && self.drawn.is_some_and(|drawn| drawn.epoch == number);
         let was_full = self.drawn.is_some_and(|drawn| drawn.of == Some(drawn.step) && drawn.epoch == number);
         // A shorter bar between those of the training is an evaluation's; an old label stays until the next epoch's comes.
