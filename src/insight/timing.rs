@@ -266,6 +266,8 @@ mod tests {
         assert_eq!(of(many(Some(100)), Some(7), Some(1)), Some((50.0, "epoch_samples")));
         assert_eq!(of(many(None), Some(7), Some(1)), Some((3.5, "workload_samples")));
         assert_eq!(of(many(None), None, Some(2)), Some((5.0, "steps")));
+        let samples = Progress { steps_per_epoch: Some(60_000), counts_samples: true, ..progress(vec![]) };
+        assert_eq!(steps_per_epoch(&samples), None);
         assert_eq!(of(many(Some(0)), None, None), None);
         assert_eq!(of(stated(0.0), Some(7), None), None);
         let (each, epochs) = (many(Some(u64::MAX)), 3.0);

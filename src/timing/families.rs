@@ -22,7 +22,6 @@ use super::paddle::Paddle;
 use super::pytorch::PyTorch;
 use super::rsl_rl::RslRl;
 use super::score::Score;
-use super::sklearn::SciKit;
 use super::spacy::SpaCy;
 use super::table::Table;
 use super::tf_cnn::TfCnn;
@@ -43,7 +42,6 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(Timm::default()),
         Box::new(Detectron2::default()),
         Box::new(Yolo::default()),
-        Box::new(SciKit::default()),
     ];
     all.extend(PROGRAMS.iter().map(|program| -> Box<dyn Recogniser> { Box::new(Known::new(program)) }));
     let others: [Box<dyn Recogniser>; 23] = [

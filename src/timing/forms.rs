@@ -30,8 +30,9 @@ enum Says {
     Evaluation,
     Figures,
     RunEnd,
-    /// As `RunEnd`, in words that other programs use as well: once another line was read.
+    /// As `RunEnd` and as `Evaluation`, in words that other programs use as well: once another line was read.
     Closing,
+    Scored,
 }
 
 /// A form of lines: what they say, the pattern, and a line as the program prints it.
@@ -49,7 +50,7 @@ pub(super) struct Program {
 }
 
 /// The table.
-pub(super) const PROGRAMS: [Program; 9] = [
+pub(super) const PROGRAMS: [Program; 10] = [
     // log_processor.py of MMEngine, where `time` is that of a step; TextLoggerHook of MMCV 1.x; counted from 1
     Program {
         name: "mmengine",
@@ -90,6 +91,56 @@ pub(super) const PROGRAMS: [Program; 9] = [
                 Says::RunStep,
                 r"Iter(?:\(train\))? +\[ *(?<step>\d+)/ *(?<of>\d+)\](?<figures>.*?(?:\btime: (?<step_s>[\d.]+).*)?)$",
                 "2021-05-01 12:00:00,123 - mmseg - INFO - Iter [50/160000]  lr: 9.9e-03, eta: 1 day, 2:03:04, time: 0.6, loss: 3.1",
+            ),
+        ],
+    },
+    // What estimators of scikit-learn print with `verbose`: MLPClassifier, of which an iteration is an epoch and whose figures
+    // have eight digits, KMeans, SGDClassifier, sag and saga, HistGradientBoosting
+    Program {
+        name: "scikit-learn",
+        triggers: &[
+            "Iteration ",
+            "-- Epoch ",
+            ", NNZs: ",
+            "Total training time: ",
+            ", change: ",
+            " leaves, max depth",
+            "Validation score: ",
+        ],
+        counts_from_zero: None,
+        others: &[],
+        forms: &[
+            (
+                Says::EpochEnd,
+                r"^\s*Iteration (?<epoch>[1-9]\d*), loss = (?<m_loss>\d+\.\d{8})\s*$",
+                "Iteration 3, loss = 0.65851937",
+            ),
+            (
+                Says::RunStep,
+                r"^\s*Iteration (?<step>\d+), inertia (?<m_inertia>\d+(?:\.\d+)?(?:e[+-]?\d+)?)\.?\s*$",
+                "Iteration 0, inertia 4233.7.",
+            ),
+            (Says::EpochStart, r"^\s*-- Epoch (?<epoch>\d+)\s*$", "-- Epoch 1"),
+            (
+                Says::EpochOver,
+                r"^\s*Norm: .*Avg\. loss: (?<m_loss>\S+)",
+                "Norm: 34.91, NNZs: 20, Bias: -1.0, T: 1000, Avg. loss: 1.25",
+            ),
+            (
+                Says::EpochEnd,
+                r"^\s*Epoch (?<epoch>\d+), change: (?<m_change>\S+)\s*$",
+                "Epoch 3, change: 0.12345678",
+            ),
+            (
+                Says::RunStep,
+                r"^\s*\[(?<step>\d+)/(?<of>\d+)\] .* leaves, .*, in (?<step_s>[\d.]+ ?\w+)",
+                "[10/100] 1 tree, 31 leaves, max depth = 9, in 0.012s",
+            ),
+            (Says::Scored, r"^\s*Validation score: (?<m_validation_score>\S+)", "Validation score: 0.905000"),
+            (
+                Says::Closing,
+                r"^\s*Total training time: (?<s>[\d.]+ \w+)",
+                "Total training time: 0.01 seconds.",
             ),
         ],
     },
@@ -355,11 +406,11 @@ impl Recogniser for Known {
         let found =
             self.patterns.iter().find_map(|(says, regex)| Some((*says, regex, regex.captures(line.text)?)));
         let Some((says, regex, groups)) = found else { return };
-        if says == Says::Closing && !self.spoke {
+        if matches!(says, Says::Closing | Says::Scored) && !self.spoke {
             return;
         }
         let mut facts = facts(regex, &groups, self.program.others);
-        if says == Says::Evaluation {
+        if matches!(says, Says::Evaluation | Says::Scored) {
             facts.metrics = self.trained.tell_apart("test_", facts.metrics);
         } else {
             self.trained.note(&facts.metrics);
@@ -401,7 +452,7 @@ fn event<'a>(says: Says, groups: &Captures<'a>, facts: Facts<'a>) -> Option<Even
         Says::RunStep => Event::RunStep { epoch: None, epochs, step: step?, of, facts },
         Says::EpochEnd => Event::EpochEnd { epoch: count("epoch")?, epochs, seconds, step: None, facts },
         Says::EpochOver => Event::EpochOver { seconds, step: None, facts },
-        Says::Evaluation => Event::Validation { facts },
+        Says::Evaluation | Says::Scored => Event::Validation { facts },
         Says::Figures if facts.is_empty() => return None,
         Says::Figures => Event::Figures { facts },
         Says::RunEnd | Says::Closing => Event::RunEnd { seconds, facts },

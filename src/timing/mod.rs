@@ -51,7 +51,6 @@ mod rsl_rl;
 mod scan;
 mod score;
 mod screen;
-mod sklearn;
 mod spacy;
 mod stamp;
 mod stated;
