@@ -269,7 +269,7 @@ mod tests {
         let samples = Progress { steps_per_epoch: Some(60_000), counts_samples: true, ..progress(vec![]) };
         assert_eq!(steps_per_epoch(&samples), None);
         assert_eq!(of(many(Some(0)), None, None), None);
-        assert_eq!(of(stated(0.0), Some(7), None), None);
+        assert_eq!(of(stated(0.0), Some(9), None), Some((1.0, "workload_samples")));
         let (each, epochs) = (many(Some(u64::MAX)), 3.0);
         let hostile: Vec<(&Epoch, f64)> = vec![(&each, 1.0); 3];
         let found = rate(&progress(vec![]), &hostile, None, None).map(|rate| rate.value * 3.0 / epochs);

@@ -63,8 +63,9 @@ const PREFIX_WORDS: [&str; 33] = [
 const LOG_LEVELS: [&str; 4] = ["info", "debug", "notice", "i"];
 
 /// Parts of words before it that say that something else is meant.
-const OTHER_SUBJECTS: [&str; 12] =
-    ["val", "test", "eval", "sav", "load", "best", "resum", "warn", "error", "skip", "restor", "stop"];
+const OTHER_SUBJECTS: [&str; 13] = [
+    "val", "test", "eval", "sav", "load", "best", "resum", "warn", "error", "skip", "restor", "stop", "meta",
+];
 
 /// The recogniser of such lines.
 #[derive(Debug, Default)]
@@ -77,6 +78,9 @@ pub(super) struct EpochLine {
     announces_last: bool,
     /// True where steps count from 0.
     steps_from_zero: bool,
+    /// The first epoch of this training that was named, and the last.
+    begins: u64,
+    named: Option<u64>,
     /// The epoch that is open.
     open: Option<u64>,
     /// The last epoch that a line named.
@@ -190,7 +194,12 @@ impl EpochLine {
     /// How many epochs there will be, by the number behind that of an epoch.
     fn announced(&mut self, epoch: u64, of: Option<u64>) -> Option<u64> {
         self.zero |= epoch == 0;
-        self.announces_last |= self.zero && of == Some(epoch);
+        // Of the training at hand; there may be several.
+        if self.named.is_none_or(|last| epoch < last) {
+            (self.begins, self.announces_last) = (epoch, false);
+        }
+        self.named = Some(epoch);
+        self.announces_last |= self.zero && self.begins == 0 && of == Some(epoch);
         of.map(|of| of.saturating_add(u64::from(self.announces_last)))
     }
 

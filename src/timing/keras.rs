@@ -15,7 +15,7 @@
 //! of `evaluate` and `predict` look the same; they come when no epoch is open, with another number of steps, or without
 //! metrics.
 
-use super::event::{Event, Facts, Line, Recogniser};
+use super::event::{Event, Facts, Line, Recogniser, Weight};
 use super::scan;
 
 /// What was read of the training so far.
@@ -30,6 +30,8 @@ pub(super) struct Keras {
     headless: Option<Headless>,
     /// The steps of a bar that grew above the first head.
     grown: Option<u64>,
+    /// True once a bar was read: `Epoch 1/5` alone is what many print.
+    barred: bool,
 }
 
 /// A full bar above which no epoch was named.
@@ -65,6 +67,10 @@ struct Bar<'a> {
 impl Recogniser for Keras {
     fn name(&self) -> &'static str {
         "keras"
+    }
+
+    fn weight(&self) -> Weight {
+        if self.barred { Weight::Family } else { Weight::Bare }
     }
 
     fn triggers(&self) -> &'static [&'static str] {
@@ -104,7 +110,11 @@ impl Keras {
                 (self.epoch, self.ended) = (Some(epoch), None);
                 Some(Event::EpochStart { epoch, epochs: Some(epochs) })
             }
-            b'0'..=b'9' | b'-' => self.read_bar(bar(text)?, line.redrawn, say),
+            b'0'..=b'9' | b'-' => {
+                let bar = bar(text)?;
+                self.barred = true;
+                self.read_bar(bar, line.redrawn, say)
+            }
             _ => None,
         }
     }

@@ -73,6 +73,9 @@ const HEADS_OF_OTHERS: [&str; 3] = ["downloading ", "building ", "evaluating"];
 /// Parts of labels of bars of an evaluation.
 const EVALUATIONS: [&str; 4] = ["val", "eval", "test", "dev"];
 
+/// Full bars that are held back at most. Ours: the first epoch is spoken of soon.
+const MAX_HELD: usize = 16;
+
 /// What a label says of its bar.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Subject {
@@ -103,6 +106,9 @@ pub(super) struct Tqdm {
     outer: Option<(u64, Option<f64>)>,
     /// The first bar whose step is the number of the epoch in its label: that epoch, the step and its time.
     named: Option<(u64, u64, Option<f64>)>,
+    /// True once a line spoke of epochs, and the full bars without name and figures before it: their time and steps.
+    epochs: bool,
+    full: Vec<(Option<f64>, (u64, u64))>,
     /// How long the last full bar of steps took.
     inner_seconds: Option<f64>,
     /// True where the line before said that the next bar is of other work, until that is full.
@@ -137,6 +143,15 @@ impl Recogniser for Tqdm {
             None => {
                 if let Some(facts) = pytorch::tested(line.text).filter(|_| self.drawn.is_some()) {
                     return say(Event::Validation { facts });
+                }
+                self.epochs |= scan::holds(line.text, "epoch");
+                let epochs = self.epochs;
+                for (seconds, step) in self.full.drain(..).filter(|_| epochs) {
+                    say(Event::EpochOver {
+                        seconds,
+                        step: Some(step),
+                        facts: super::event::Facts::default(),
+                    });
                 }
                 self.read_header(line.text);
             }
@@ -268,6 +283,15 @@ impl Tqdm {
             }
             (Some((epoch, epochs)), None) => {
                 say(Event::Step { epoch, epochs, step: bar.step, of: bar.of, facts });
+            }
+            // Without a name and figures, bars may be of anything that repeats, until somebody speaks of epochs.
+            (None, Some(of))
+                if !nested && !self.epochs && bar.label.is_empty() && facts.metrics.is_empty() =>
+            {
+                self.full.push((bar.elapsed, (bar.step, of)));
+                self.full.truncate(MAX_HELD);
+                say(Event::Announce { epochs: None, steps: bar.of });
+                say(Event::Iteration { step: Some(bar.step), of: bar.of, facts });
             }
             (None, Some(of)) if !nested => {
                 say(Event::EpochOver { seconds: bar.elapsed, step: Some((bar.step, of)), facts });

@@ -114,6 +114,7 @@ fn to_json(reading: &Reading) -> Value {
         })
     };
     let clock = |epoch: &Epoch| Some(json!({ "epoch": epoch.epoch, "duration_s": epoch.clock_seconds? }));
+    value["counts_samples"] = json!(progress.counts_samples);
     value["recogniser"] = json!(progress.recogniser);
     value["restarts"] = json!(progress.restarts);
     value["step_times"] = json!(progress.step_times);
