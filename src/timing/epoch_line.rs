@@ -85,8 +85,9 @@ pub(super) struct EpochLine {
     open: Option<u64>,
     /// The last epoch that a line named.
     last: Option<u64>,
-    /// The epoch of the last step.
+    /// The epoch of the last step, and the one whose bar was full.
     stepped: Option<u64>,
+    barred: Option<u64>,
     /// The epoch and the number behind it of a line that said nothing else, for the rule below it.
     headed: Option<(u64, u64)>,
 }
@@ -161,7 +162,7 @@ impl EpochLine {
                 Event::EpochStart { epoch, epochs: self.announced(epoch, epochs) }
             }
             // Behind the steps of an epoch a line without one is its summary.
-            Event::Mention { epoch, epochs, facts } if self.stepped == Some(epoch) => {
+            Event::Mention { epoch, epochs, facts } if [self.stepped, self.barred].contains(&Some(epoch)) => {
                 (self.open, self.last) = (None, Some(epoch));
                 let epochs = self.announced(epoch, epochs);
                 Event::EpochEnd { epoch, epochs, seconds: None, step: None, facts }
@@ -277,7 +278,7 @@ impl EpochLine {
         }
         Some(match bar.of.filter(|_| bar.is_full()) {
             Some(of) => {
-                self.open = None;
+                (self.open, self.barred) = (None, Some(epoch));
                 let step = Some((bar.step, of));
                 Event::EpochEnd { epoch, epochs: None, seconds: bar.elapsed, step, facts }
             }

@@ -560,6 +560,13 @@ mod tests {
             |runtime: &str| format!("{{'train_runtime': {runtime}, 'train_loss': 1.5, 'epoch': 1.0}}\n");
         let progress = followed(&(one("9.8") + &one("9.3")));
         assert_eq!((progress.epochs_completed, progress.restarts), (2, 1));
+        // One that broke off, then a shorter one.
+        let log = |epoch: &str| format!("{{'loss': 0.5, 'learning_rate': 1e-05, 'epoch': {epoch}}}\n");
+        let bar = |step: &str| format!(" 34%|###   | {step} [10:00<20:00, 6.06s/it]\n");
+        let first = bar("213/620") + &log("0.5") + &log("1.2");
+        let second = log("0.5") + &log("1.0") + &one("9.3") + &bar("40/40");
+        let progress = followed(&(first + &second));
+        assert_eq!((progress.epochs_completed, progress.restarts), (2, 1));
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(super) struct HfTrainer {
     scripted: bool,
     /// Epochs that were over at the last line; `None` where the output does not begin with the training.
     ended: Option<u64>,
+    /// The epoch of the last dictionary.
+    last: f64,
     /// Steps of the whole run.
     steps: Option<u64>,
     /// The bar before the output was known.
@@ -177,6 +179,13 @@ impl HfTrainer {
         if let Some(rate) = number("train_samples_per_second") {
             facts.throughput = Rate::of_run(rate, "samples/s");
         }
+        // Another training in the same output, or the same again.
+        if epoch < self.last && whole.is_none() {
+            let done = finished((epoch - SHORT_OF).max(0.0), false);
+            (self.over, self.runtime, self.steps, self.ended) = (false, None, None, Some(done));
+            say(Event::EpochStart { epoch: done + 1, epochs: None });
+        }
+        self.last = epoch;
         // Another training, in a program that has several.
         if whole.is_some() && self.over && self.runtime != whole {
             self.ended = Some(0);
@@ -246,7 +255,7 @@ impl HfTrainer {
                     epochs: None,
                     step: bar.step,
                     of: bar.of,
-                    facts: Facts::default(),
+                    facts: Facts { step_seconds: bar.step_seconds, ..Facts::default() },
                 });
             }
             return;
