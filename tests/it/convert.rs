@@ -419,7 +419,7 @@ fn pbs_option_where_slurm_takes_the_job_is_left_out_with_a_note() {
     let done = env.dlrun(["convert", "run.pbs", "-o", "run.toml"]).run().code(0);
     let _ = done.warns("`-l gputype=K40` is an option of PBS, and this job would go to Slurm; left out");
     let _ = env.dlrun(["check", "--no-check", "run.toml"]).run().code(0).says("would go to slurm");
-    env.set("DLRUN_SCHEDULER_KIND", "torque");
+    env.set("DLRUN_SCHEDULER__KIND", "torque");
     let asked = env.dlrun(["convert", "run.pbs"]).run().code(0).text();
     assert!(asked.contains("-l gputype=K40"), "{asked}");
 }
