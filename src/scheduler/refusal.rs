@@ -207,6 +207,7 @@ const WORDS: &[(&str, Fault)] = &[
     ("batch script contains dos line breaks", Fault::Script),
     ("script file", Fault::Script),
     ("script is empty", Fault::Script),
+    ("other parameter too long", Fault::Script),
     ("must start with #!", Fault::Script),
     ("unrecognized option", Fault::Usage),
     ("invalid option", Fault::Usage),

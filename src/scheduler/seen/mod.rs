@@ -149,6 +149,8 @@ pub struct Columns<'a> {
 /// Reads an output. `None` where it is none that is known.
 #[must_use]
 pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
+    let unquoted = unquoted(text);
+    let text = unquoted.as_deref().unwrap_or(text);
     let body = text.trim_start_matches('\u{feff}').trim();
     if body.is_empty() {
         return None;
@@ -174,6 +176,16 @@ pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
         .or_else(|| table::read(text, columns))
         .or_else(|| pbs::node_list(body))
         .or_else(|| refused(body))
+}
+
+/// A text that a mail quotes, without the `> ` before each line.
+fn unquoted(text: &str) -> Option<String> {
+    let lines: Option<Vec<&str>> = text
+        .lines()
+        .map(|line| if line.trim().is_empty() { Some("") } else { line.trim_start().strip_prefix('>') })
+        .collect();
+    let lines = lines.filter(|lines| lines.iter().any(|line| !line.is_empty()))?;
+    Some(lines.iter().map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect())
 }
 
 /// Where a JSON object begins, at the beginning of a line.
@@ -258,6 +270,31 @@ mod tests {
             ("qsub: waiting for job 12.srv.edu to start", "12.srv.edu"),
         ] {
             assert_eq!(id(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    fn states(text: &str) -> Vec<String> {
+        let seen = read(text, Columns::default()).unwrap_or_default();
+        let jobs = seen.jobs.into_iter().map(|job| job.state);
+        jobs.chain(seen.nodes.into_iter().map(|node| node.state)).collect()
+    }
+
+    #[test]
+    fn what_an_output_does_not_say_is_unknown() {
+        for (text, expected) in [
+            (
+                "HOSTNAMES FREE_MEM MEMORY AVAIL CPUS CPUS(A/I/O/T)\ncpu1 105589 128916 up 32 0/32/0/32\n",
+                "unknown",
+            ),
+            ("JobID AllocCPUS NCPUS\n----- --------- -----\n7     0         0\n", "unknown"),
+            (
+                "Job: 7.s\n03/09/2012 09:32:03  S    Job Run at request of a\n03/09/2012 09:33:03  S    dequeuing from b, state EXITING\n",
+                "unknown",
+            ),
+            ("36248.argo                 cam_icbc         idiallo         01:01:18 R short\n", "running"),
+            ("> Job: 7.s\n>\n> 03/09/2012 09:32:03  S    Job Run at request of a\n", "running"),
+        ] {
+            assert_eq!(states(text), [expected], "{text}");
         }
     }
 }

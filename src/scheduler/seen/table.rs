@@ -160,9 +160,11 @@ pub(super) fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
     // `JobID|State`, `NodeList|State`: a table without either says nothing of a job or a node.
     let seen = match () {
         () if is_pbs && has(ID) && has(STATE) => pbs_jobs(&grid),
-        () if has(ID) && (has(STATE) || has(NODE_LIST) || has(NAME)) => jobs(&grid),
+        () if has(ID) && (has(STATE) || has(NODE_LIST) || has(NAME) || has(OF_JOBS)) => jobs(&grid),
         () if has(STATE) && (has(OF_JOBS) || (has(NAME) && has(NODES))) => jobs(&grid),
-        () if has(NODE) && (has(STATE) || has(REASON) || has(&["nodesaiot"])) => nodes(&grid, is_pbs),
+        () if has(NODE) && (has(STATE) || has(REASON) || has(CPUS) || has(&["nodesaiot"])) => {
+            nodes(&grid, is_pbs)
+        }
         () => return None,
     };
     let is_empty = seen.jobs.is_empty() && seen.nodes.is_empty();
@@ -170,28 +172,42 @@ pub(super) fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
     (!is_empty || grid.rows.is_empty()).then_some(seen)
 }
 
-/// `squeue --noheader`: the default columns, known by state, time and number of nodes in this order.
+/// `squeue --noheader` and rows of `qstat`: the default columns, known by their form.
 fn queue_without_head(text: &str) -> Option<Seen> {
-    const HEAD: &str =
+    const SQUEUE: &str =
         "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)\n";
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let fits = |line: &&str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let is_id = words.first().is_some_and(|id| leading_number(id).is_some());
+    const QSTAT: &str = "Job id           Name             User             Time Use S Queue\n\
+                         ---------------- ---------------- ---------------- -------- - -----\n";
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let all = |fits: fn(&[&str]) -> bool| {
+        let mut rows = rows.iter().filter(|row| !row.is_empty()).peekable();
+        rows.peek().is_some() && rows.all(|row| leading_number(row[0]).is_some() && fits(row))
+    };
+    let is_squeue = |row: &[&str]| {
         let triple = |three: &[&str]| {
             three[0].len() <= 3
                 && slurm::job_state(three[0]) != JobState::Unknown
                 && three[1].contains(':')
                 && three[2].bytes().all(|b| b.is_ascii_digit())
         };
-        is_id && words.len() >= 7 && words.windows(3).any(triple)
+        row.len() >= 7 && row.windows(3).any(triple)
     };
-    if lines.is_empty() || !lines.iter().all(fits) {
-        return None;
-    }
-    let whole = format!("{HEAD}{text}");
+    let is_qstat = |row: &[&str]| match row {
+        [id, _, _, time, letter, _] => {
+            id.contains('.') && (*time == "0" || time.contains(':')) && "QRHECFBSTWX".contains(letter)
+        }
+        _ => false,
+    };
     let words = Words { kind, is_state: is_state_cell };
-    grid::read(&whole, Columns::default(), &words).map(|grid| jobs(&grid))
+    let headed = |head: &str| {
+        grid::read(&format!("{head}{text}"), Columns::default(), &words)
+            .map(|grid| if head == SQUEUE { jobs(&grid) } else { pbs_jobs(&grid) })
+    };
+    match () {
+        () if all(is_squeue) => headed(SQUEUE),
+        () if all(is_qstat) => headed(QSTAT),
+        () => None,
+    }
 }
 
 /// Rows of `sacct --parsable2 --noheader` whose columns nobody names: what can be known from its form alone.
