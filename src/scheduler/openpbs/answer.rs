@@ -95,8 +95,14 @@ fn seen(id: &str, job: &Value) -> Seen {
     let state = states::state(signs);
     let time = |key: &str| job.text(key).and_then(time_ms);
     let depends = depends(job.text("depend").unwrap_or_default());
+    // Only where the site's server estimates; an array's is that of whichever element comes next.
+    let estimate = job
+        .get("estimated")
+        .and_then(|of| of.text("start_time"))
+        .or_else(|| job.text("estimated.start_time"));
+    let expects = state == JobState::Pending && !id.contains('[');
     let entry = QueueEntry {
-        expected_start_ms: None,
+        expected_start_ms: estimate.filter(|_| expects).and_then(time_ms),
         job_id: JobId(id.to_owned()),
         state,
         raw_state: raw_state.to_owned(),
@@ -239,6 +245,18 @@ mod tests {
                 "{job}"
             );
         }
+    }
+
+    #[test]
+    fn estimated_start_of_a_job_that_waits_is_expected() {
+        let at = "\"start_time\":\"Tue Feb 14 02:10:01 2023\"";
+        let waits = one(&format!(r#""job_state":"Q","estimated":{{"exec_vnode":"(n1:ncpus=4)",{at}}}"#));
+        assert_eq!(waits.expected_start_ms, Some(1_676_340_601_000));
+        let runs = one(&format!(r#""job_state":"R","exec_host":"n1/0","estimated":{{{at}}}"#));
+        assert_eq!((runs.expected_start_ms, one(r#""job_state":"Q""#).expected_start_ms), (None, None));
+        let text = "Job Id: 7.s\n    job_state = Q\n    estimated.start_time = Tue Feb 14 02:10:01 2023\n";
+        let told = Answer::of(&super::super::text::read(text));
+        assert_eq!(told.get("7.s").and_then(|seen| seen.entry.expected_start_ms), Some(1_676_340_601_000));
     }
 
     #[test]
