@@ -81,6 +81,9 @@ fn what_a_job_names_and_is_not_there_is_told_at_its_place() {
     let all =
         "[run]\ncommand = [\"gone\"]\nworkdir = \"w\"\nenv_file = \"e\"\n[python]\nrequirements = \"r\"\n";
     refused(&env, all, 66, &["job.toml:3:11", "job.toml:4:12", "job.toml:6:16"]);
+    // And with what only the plan finds.
+    let both = "[run]\ncommand = [\"nosuchprogram\"]\n[resources]\nnodes = 2\n";
+    refused(&env, both, 66, &["\"nosuchprogram\" is not in PATH", "2 nodes need a launcher"]);
 }
 
 #[test]
