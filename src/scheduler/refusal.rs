@@ -199,6 +199,7 @@ const WORDS: &[(&str, Fault)] = &[
     ("bad gid for job execution", Fault::Permission),
     ("acl rejected", Fault::Permission),
     ("unauthorized", Fault::Permission),
+    ("not authorized", Fault::Permission),
     ("invalid user id", Fault::Permission),
     ("invalid credential", Fault::Permission),
     ("no permission", Fault::Permission),

@@ -7,9 +7,7 @@
 mod field;
 mod grid;
 mod pbs;
-mod pbs_json;
 mod pbs_log;
-mod pbs_xml;
 mod refusal;
 mod slurm_json;
 mod slurm_node;
@@ -157,10 +155,10 @@ pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
     }
     // Warnings may come before.
     if let Some(at) = json_at(body) {
-        return slurm_json::read(&body[at..]).or_else(|| pbs_json::read(&body[at..]));
+        return slurm_json::read(&body[at..]).or_else(|| pbs::json(&body[at..]));
     }
     if body.starts_with('<') {
-        return pbs_xml::read(body);
+        return pbs::xml(body);
     }
     let readers: [fn(&str) -> Option<Seen>; 6] = [
         slurm_text::scontrol_job,
@@ -292,6 +290,10 @@ mod tests {
                 "unknown",
             ),
             ("36248.argo                 cam_icbc         idiallo         01:01:18 R short\n", "running"),
+            (
+                "$ qstat -xf 7\n\n        Job Id: 7.s\n        Job_Name = a\n        job_state = R\n",
+                "running",
+            ),
             ("> Job: 7.s\n>\n> 03/09/2012 09:32:03  S    Job Run at request of a\n", "running"),
         ] {
             assert_eq!(states(text), [expected], "{text}");

@@ -36,7 +36,10 @@ pub(super) fn classify(text: &str) -> Option<(&'static str, RefusalSeen)> {
 fn speaker(line: &str) -> Option<&'static str> {
     let (before, said) = line.split_once(": ")?;
     let tool = before.rsplit(['/', ' ', '$']).find(|word| !word.is_empty())?;
-    let of_slurm = SLURM.contains(&tool) && !is_news(said) || before.starts_with("slurm_");
+    let of_slurm = SLURM.contains(&tool) && !is_news(said)
+        || before.starts_with("slurm_")
+        || before.ends_with("Unable to allocate resources")
+        || before.ends_with("Batch job submission failed");
     if of_slurm || (before.ends_with(" error") && before.starts_with("slurm")) {
         return Some("slurm");
     }

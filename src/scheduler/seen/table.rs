@@ -288,7 +288,8 @@ fn jobs(grid: &Grid<'_>) -> Seen {
         }
     }
     let is_accounting = grid.names.iter().any(|name| {
-        ["exitcode", "alloctres", "jobidraw", "elapsed", "elapsedraw", "maxrss"].contains(&name.as_str())
+        ["exitcode", "alloctres", "jobidraw", "elapsed", "elapsedraw", "maxrss", "submit"]
+            .contains(&name.as_str())
     });
     let form = if is_accounting { "sacct" } else { "squeue" };
     Seen { form, scheduler: "slurm", jobs, ..Seen::default() }
