@@ -163,6 +163,7 @@ const WORDS: &[(&str, Fault)] = &[
     ("unknown/illegal queue", Fault::Queue),
     ("user not in the project", Fault::Account),
     ("invalid qos", Fault::Qos),
+    ("quality of service", Fault::Qos),
     ("invalid feature", Fault::Constraint),
     ("feasible nodes", Fault::Nodes),
     ("time limit", Fault::Walltime),

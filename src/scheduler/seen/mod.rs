@@ -147,8 +147,8 @@ pub struct Columns<'a> {
 /// Reads an output. `None` where it is none that is known.
 #[must_use]
 pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
-    let unquoted = unquoted(text);
-    let text = unquoted.as_deref().unwrap_or(text);
+    let bare = bare(text);
+    let text = bare.as_str();
     let body = text.trim_start_matches('\u{feff}').trim();
     if body.is_empty() {
         return None;
@@ -176,14 +176,19 @@ pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
         .or_else(|| refused(body))
 }
 
-/// A text that a mail quotes, without the `> ` before each line.
-fn unquoted(text: &str) -> Option<String> {
-    let lines: Option<Vec<&str>> = text
+/// A text without what a mail or a document puts before each of its lines: `> `, and blanks that all have.
+fn bare(text: &str) -> String {
+    let is_empty = |line: &&str| line.trim().is_empty();
+    let quoted = |line: &str| line.trim_start().starts_with('>');
+    let is_quoted = text.lines().all(|line| is_empty(&line) || quoted(line));
+    let lines: Vec<&str> = text
         .lines()
-        .map(|line| if line.trim().is_empty() { Some("") } else { line.trim_start().strip_prefix('>') })
+        .map(|line| if is_quoted { line.trim_start().trim_start_matches('>') } else { line })
         .collect();
-    let lines = lines.filter(|lines| lines.iter().any(|line| !line.is_empty()))?;
-    Some(lines.iter().map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect())
+    let indents =
+        lines.iter().filter(|line| !is_empty(line)).map(|line| line.len() - line.trim_start().len());
+    let indent = indents.min().unwrap_or(0);
+    lines.iter().map(|line| line.get(indent..).unwrap_or_default().to_owned() + "\n").collect()
 }
 
 /// Where a JSON object begins, at the beginning of a line.
@@ -228,7 +233,12 @@ fn submitted(text: &str) -> Option<Seen> {
     };
     // A bare number is an id where nothing else was printed.
     let alone = alone.filter(|(id, _)| is_pbs(id) || (is_number(id) && text.lines().count() == 1));
-    let said = text.lines().find_map(sentence).filter(|(id, _)| is_number(id) || is_pbs(id));
+    // What was waited for may be refused after all.
+    let last = text.lines().skip_while(|line| sentence(line).is_none());
+    if last.clone().any(|line| line.contains("error: ")) {
+        return None;
+    }
+    let said = last.take(1).find_map(sentence).filter(|(id, _)| is_number(id) || is_pbs(id));
     let (job_id, cluster) = said.or_else(|| alone.map(|(id, cluster)| (id.to_owned(), cluster)))?;
     let (form, scheduler) = if is_pbs(&job_id) { ("qsub", "pbs") } else { ("sbatch", "slurm") };
     Some(Seen { form, scheduler, submitted: Some(SubmittedSeen { job_id, cluster }), ..Seen::default() })
@@ -294,6 +304,7 @@ mod tests {
                 "$ qstat -xf 7\n\n        Job Id: 7.s\n        Job_Name = a\n        job_state = R\n",
                 "running",
             ),
+            ("\t\thpc2\n\t\t     state = free\n\t\t     np = 8\n", "free"),
             ("> Job: 7.s\n>\n> 03/09/2012 09:32:03  S    Job Run at request of a\n", "running"),
         ] {
             assert_eq!(states(text), [expected], "{text}");

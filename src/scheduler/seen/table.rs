@@ -389,10 +389,12 @@ fn pbs_jobs(grid: &Grid<'_>) -> Seen {
         }
         let below = grid.below.get(row.at).filter(|below| said(below).is_some());
         if let Some(below) = below {
-            let first = below.split(' ').next().unwrap_or_default();
+            let (first, rest) = below.split_once(' ').unwrap_or((below, ""));
+            let waits = !["running", "completed"].contains(&job.state.as_str());
             if first.contains('/') || (first.starts_with('(') && first.contains(':')) {
                 job.node_list = Some(first.to_owned());
-            } else if !["running", "completed"].contains(&job.state.as_str()) {
+                job.reason = said(rest).filter(|_| waits).map(str::to_owned);
+            } else if waits {
                 job.reason = Some(below.clone());
             }
         }
@@ -466,6 +468,13 @@ mod tests {
         assert_eq!((job.state.as_str(), job.nodes), ("pending", Some(4)));
         assert_eq!(job.reason.as_deref(), Some("ReqNodeNotAvail, UnavailableNodes:n4"));
         assert_eq!(job.array_id.as_deref(), Some("95"));
+    }
+
+    #[test]
+    fn cells_go_on_to_the_next_head_where_columns_are_aligned_left() {
+        let text = "REASON               USER      TIMESTAMP           NODELIST\nECC errors - pendi+  admin     2026-07-30T09:12:00  g14\ngres/gpu GRES core s slurm     2025-04-03T15:48:07 g30\n";
+        let reasons: Vec<_> = of(text).nodes.into_iter().filter_map(|node| node.reason).collect();
+        assert_eq!(reasons, ["ECC errors - pendi+", "gres/gpu GRES core s"]);
     }
 
     #[test]
