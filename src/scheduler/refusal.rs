@@ -154,6 +154,7 @@ const WORDS: &[(&str, Fault)] = &[
     ("invalid account", Fault::Account),
     ("account name", Fault::Account),
     ("invalid project", Fault::Account),
+    ("unknown project", Fault::Account),
     ("no partition specified", Fault::Queue),
     ("invalid partition", Fault::Queue),
     ("required partition not available", Fault::Queue),

@@ -176,14 +176,15 @@ pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
         .or_else(|| refused(body))
 }
 
-/// A text without what a mail or a document puts before each of its lines: `> `, and blanks that all have.
+/// A text without what a mail, a program or a document puts before each of its lines: `>`, `#`, and blanks that all have.
 fn bare(text: &str) -> String {
     let is_empty = |line: &&str| line.trim().is_empty();
-    let quoted = |line: &str| line.trim_start().starts_with('>');
-    let is_quoted = text.lines().all(|line| is_empty(&line) || quoted(line));
+    let marks = ['>', '#'];
+    let quoted = |line: &str, mark: char| is_empty(&line) || line.trim_start().starts_with(mark);
+    let mark = marks.into_iter().find(|mark| text.lines().all(|line| quoted(line, *mark)));
     let lines: Vec<&str> = text
         .lines()
-        .map(|line| if is_quoted { line.trim_start().trim_start_matches('>') } else { line })
+        .map(|line| mark.map_or(line, |mark| line.trim_start().trim_start_matches(mark)))
         .collect();
     let indents =
         lines.iter().filter(|line| !is_empty(line)).map(|line| line.len() - line.trim_start().len());
@@ -305,6 +306,8 @@ mod tests {
                 "running",
             ),
             ("\t\thpc2\n\t\t     state = free\n\t\t     np = 8\n", "free"),
+            ("$ pbsnodes -l all\nn1     job-exclusive\n", "busy"),
+            ("# 36248.argo  a b 01:01:18 R short\n", "running"),
             ("> Job: 7.s\n>\n> 03/09/2012 09:32:03  S    Job Run at request of a\n", "running"),
         ] {
             assert_eq!(states(text), [expected], "{text}");

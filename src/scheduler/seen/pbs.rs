@@ -207,7 +207,8 @@ pub(super) fn is_node_word(word: &str) -> bool {
 /// `pbsnodes -l`: a name, its state, and perhaps a comment on each line.
 pub(super) fn node_list(text: &str) -> Option<Seen> {
     let mut nodes = Vec::new();
-    for line in text.lines() {
+    // The command itself may come before.
+    for line in text.lines().skip_while(|line| line.contains("nodes -l")) {
         let (name, rest) = line.trim().split_once(char::is_whitespace)?;
         let rest = rest.trim_start();
         let (state, reason) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));

@@ -46,8 +46,12 @@ fn speaker(line: &str) -> Option<&'static str> {
     (PBS.contains(&tool) && !is_news(said)).then_some("pbs")
 }
 
-/// What is no complaint: `qsub: waiting for job 7.srv to start`, `srun: job 7 queued and waiting for resources`.
+/// What is no complaint: `qsub: waiting for job 7.srv to start`, `srun: job 7 queued and waiting for resources`, and that a
+/// program ended (`srun: error: n1: task 0: Exited with exit code 1`).
 fn is_news(said: &str) -> bool {
+    if said.contains(": Exited with exit code") || said.starts_with("Terminating job step") {
+        return true;
+    }
     [
         "waiting for job",
         "job ",

@@ -168,8 +168,9 @@ pub(super) fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
         () => return None,
     };
     let is_empty = seen.jobs.is_empty() && seen.nodes.is_empty();
-    // A head and nothing below: the queue is empty.
-    (!is_empty || grid.rows.is_empty()).then_some(seen)
+    // A head and nothing below: the queue is empty. A partition may have 0 nodes.
+    let says_none = || rows(&grid).all(|row| row.raw(NODES) == Some("0"));
+    (!is_empty || says_none()).then_some(seen)
 }
 
 /// `squeue --noheader` and rows of `qstat`: the default columns, known by their form.
