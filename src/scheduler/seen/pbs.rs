@@ -178,30 +178,11 @@ pub(super) fn json(text: &str) -> Option<Seen> {
 }
 
 /// Words of `pbsnodes(8B)` for a node.
-const NODE_WORDS: [&str; 19] = [
-    "free",
-    "offline",
-    "down",
-    "job-exclusive",
-    "job-sharing",
-    "job-busy",
-    "busy",
-    "reserve",
-    "resv-exclusive",
-    "stale",
-    "state-unknown",
-    "time-shared",
-    "provisioning",
-    "wait-provisioning",
-    "maintenance",
-    "sleep",
-    "initializing",
-    "unknown",
-    "unresolvable",
-];
+const NODE_WORDS: &str = "free offline down job-exclusive job-sharing job-busy busy reserve resv-exclusive stale \
+    state-unknown time-shared provisioning wait-provisioning maintenance sleep initializing unknown unresolvable";
 
 pub(super) fn is_node_word(word: &str) -> bool {
-    NODE_WORDS.contains(&word)
+    NODE_WORDS.split(' ').any(|known| known == word)
 }
 
 /// `pbsnodes -l`: a name, its state, and perhaps a comment on each line.
