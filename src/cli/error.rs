@@ -5,6 +5,7 @@ use std::error::Error as StdError;
 use serde_json::{Value, json};
 
 use crate::client::ClientError;
+use crate::command::CommandError;
 use crate::container::{ContainerError, MakeError, advice};
 use crate::diagnostic::{Problem, chain, render_chain, render_problems};
 use crate::job::SchedulerKind;
@@ -202,6 +203,12 @@ impl From<SchedulerError> for Error {
             SchedulerError::Impossible { .. } => (Kind::Refused, Some("nothing was queued")),
             SchedulerError::Refused { .. } => {
                 (Kind::Refused, Some("nothing was queued; `dlrun plan` shows what was asked for"))
+            }
+            SchedulerError::Unreachable { scheduler, source: CommandError::NotFound { program, .. } } => {
+                let hint = format!(
+                    "submit where `{program}` is, or name its directory with the setting `{scheduler}.bin_dir`; `--scheduler local` runs the job on this machine"
+                );
+                return Self::new(Kind::Unreachable, error).hinted(hint);
             }
             SchedulerError::Unreachable { .. } => {
                 (Kind::Unreachable, Some("try again later; `--scheduler local` runs the job on this machine"))

@@ -81,7 +81,8 @@ impl Job {
             let job_dir = file.parent().unwrap_or(Path::new("/"));
             missing.extend(image_facts::missing_sources(&spec.image, job_dir, &session.settings));
             if !missing.is_empty() {
-                return Err(source.error(Kind::Missing, missing));
+                let site = place.further_faults(session, &spec, file, images, against, &mut missing);
+                return Err(with_site(source.error(Kind::Missing, missing), site.as_ref()));
             }
         }
         let python = match &place.requirements {
@@ -132,12 +133,19 @@ impl Job {
                 let python = python.filter(|_| plan.python_env.is_some());
                 Ok(Self { plan, python, site, to_build })
             }
-            (Err(faults), None) => Err(source.error(Kind::JobFile, faults)),
-            (Err(faults), Some(site)) => Err(source.error(Kind::JobFile, faults).hinted(format!(
-                "the numbers are the site's own ({}); `--no-check` goes without them",
-                site.shown()
-            ))),
+            (Err(faults), site) => Err(with_site(source.error(Kind::JobFile, faults), site.as_ref())),
         }
+    }
+}
+
+/// The error, with the site that the job does not fit, where there is one.
+fn with_site(error: Error, site: Option<&Known>) -> Error {
+    let hint = |site: &Known| {
+        format!("the numbers are the site's own ({}); `--no-check` goes without them", site.shown())
+    };
+    match site {
+        Some(site) => error.hinted(hint(site)),
+        None => error,
     }
 }
 
@@ -341,6 +349,26 @@ impl Place {
             problems.extend(problem.map(|message| Problem::at(named.span.clone(), message)));
         }
         problems
+    }
+
+    /// What else is wrong with a job of which something is missing, with the site where that is against it. What hangs on
+    /// other jobs or on a Python environment is not known yet.
+    fn further_faults(
+        &self,
+        session: &Session,
+        spec: &JobSpec,
+        file: PathBuf,
+        images: ImageFacts,
+        against: Against,
+        faults: &mut Vec<Problem>,
+    ) -> Option<Known> {
+        if self.requirements.is_some() || !spec.resources.depends.is_empty() {
+            return None;
+        }
+        let facts = SiteFacts { images, ..self.facts(session, spec, file, None).ok()? };
+        let (tried, site) = resolved(session, spec, facts, against);
+        faults.extend(tried.err()?);
+        site
     }
 
     /// `may_contain`: the command may run in a container, which has programs of its own; only what lies in the working

@@ -93,7 +93,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Check(args) => commands::check::run(&session(args.scheduler.as_deref())?, &args.job_file()),
         Verb::Plan(args) => commands::plan::run(&session(args.scheduler.as_deref())?, args),
         Verb::Render(args) => commands::render::run(&session(args.job.scheduler.as_deref())?, args),
-        Verb::Convert(args) => commands::convert::run(output, args),
+        Verb::Convert(args) => commands::convert::run(&session(None)?, args),
         Verb::List(args) => commands::list::run(&session(None)?, args),
         Verb::Show(args) => commands::show::run(&session(None)?, args),
         Verb::Report(args) => commands::report::run(&session(None)?, args),

@@ -12,11 +12,12 @@ use super::args::Global;
 use super::error::{Error, Kind};
 use super::output::Output;
 use super::source::open;
+use crate::command::CommandError;
 use crate::config::{Defaults, Fragment, Key, Origin, Settings};
 use crate::job::SchedulerKind;
 use crate::rundir::{RunDirError, StateDir};
 use crate::scheduler::{
-    Scheduler, find::Qsubs, local::Local, openpbs::OpenPbs, slurm::Slurm, torque::Torque,
+    Scheduler, SchedulerError, find::Qsubs, local::Local, openpbs::OpenPbs, slurm::Slurm, torque::Torque,
 };
 
 pub(super) const SITE_DIR: &str = "/etc/dlrun";
@@ -112,6 +113,18 @@ impl Session {
             Error::new(Kind::Missing, message)
                 .hinted("`dlrun submit JOB_FILE` makes the first; `--state-dir` names another place")
         })
+    }
+
+    /// Says whether the commands of a PBS are here.
+    pub(crate) fn pbs(&self, kind: SchedulerKind) -> Result<(), Error> {
+        if self.qsubs.commands(kind)?.is_some() {
+            return Ok(());
+        }
+        let searched = [self.settings.torque_bin_dir(), self.settings.openpbs_bin_dir()];
+        let of_kind = searched[usize::from(kind == SchedulerKind::OpenPbs)];
+        let searched = of_kind.map(Path::to_owned).into_iter().collect();
+        let source = CommandError::NotFound { program: "qsub".to_owned(), searched };
+        Err(SchedulerError::Unreachable { scheduler: kind.as_str(), source }.into())
     }
 
     /// The scheduler of a kind that was resolved.

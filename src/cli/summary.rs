@@ -261,7 +261,7 @@ fn waiting_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
         row("that is", meaning.to_owned());
     }
     if let Some(at) = status.expected_start_ms {
-        row("starts", format!("{} as Slurm expects", local_time(at)));
+        row("starts", format!("{} as the scheduler expects", local_time(at)));
     }
 }
 

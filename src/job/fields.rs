@@ -82,6 +82,10 @@ impl<'a> Fields<'a> {
     }
 
     fn wrong_type(&mut self, key: &str, value: Value<'a>, wanted: &str) {
+        self.wrong_type_because(key, value, wanted, "");
+    }
+
+    fn wrong_type_because(&mut self, key: &str, value: Value<'a>, wanted: &str, why: &str) {
         let found = match value.get_ref().type_str() {
             "string" => "text",
             "integer" => "a whole number",
@@ -91,7 +95,7 @@ impl<'a> Fields<'a> {
             "array" => "a list",
             _ => "a table",
         };
-        let message = format!("`{}{key}` must be {wanted}, not {found}", self.prefix);
+        let message = format!("`{}{key}` must be {wanted}, not {found}{why}", self.prefix);
         self.problem(Problem::at(value.span(), message));
     }
 
@@ -118,9 +122,17 @@ impl<'a> Fields<'a> {
     pub(crate) fn parsed<T, E: std::fmt::Display>(
         &mut self,
         key: &'static str,
-        read: impl FnOnce(&str) -> Result<T, E>,
+        read: impl Fn(&str) -> Result<T, E>,
     ) -> Option<Located<T>> {
-        let text = self.text(key)?;
+        let value = self.value(key)?;
+        // Of a number both faults are told at once: the quotes and what it would lack in them.
+        if let Some(number) = value.get_ref().as_integer()
+            && let Err(why) = read(number.as_str())
+        {
+            self.wrong_type_because(key, value, "text in quotes", &format!(": {why}"));
+            return None;
+        }
+        let text = self.text_of(key, value)?;
         match read(&text.value) {
             Ok(value) => Some(Located { value, span: text.span }),
             Err(error) => {

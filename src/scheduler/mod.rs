@@ -137,7 +137,7 @@ pub enum SchedulerError {
         source: CommandError,
     },
     /// Its commands are missing or its controller does not answer. Nothing is queued.
-    #[error("{scheduler} cannot be reached")]
+    #[error("{scheduler} {}", if is_missing(.source) { "is not installed here" } else { "cannot be reached" })]
     Unreachable {
         /// Which one.
         scheduler: &'static str,
@@ -208,6 +208,11 @@ pub enum SchedulerError {
         #[source]
         source: std::io::Error,
     },
+}
+
+/// Says whether the command itself is missing.
+fn is_missing(error: &CommandError) -> bool {
+    matches!(error, CommandError::NotFound { .. })
 }
 
 impl SchedulerError {

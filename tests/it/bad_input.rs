@@ -81,6 +81,9 @@ fn what_a_job_names_and_is_not_there_is_told_at_its_place() {
     let all =
         "[run]\ncommand = [\"gone\"]\nworkdir = \"w\"\nenv_file = \"e\"\n[python]\nrequirements = \"r\"\n";
     refused(&env, all, 66, &["job.toml:3:11", "job.toml:4:12", "job.toml:6:16"]);
+    // And with what only the plan finds.
+    let both = "[run]\ncommand = [\"nosuchprogram\"]\n[resources]\nnodes = 2\n";
+    refused(&env, both, 66, &["\"nosuchprogram\" is not in PATH", "2 nodes need a launcher"]);
 }
 
 #[test]
@@ -93,7 +96,7 @@ fn values_that_mean_nothing_are_told_with_what_would() {
         &env,
         &resource("walltime = 12"),
         65,
-        &["job.toml:4:12", "must be text in quotes, not a whole number"],
+        &["job.toml:4:12", "must be text in quotes, not a whole number: `12` has no unit"],
     );
     refused(&env, &resource("memory = \"64\""), 65, &["job.toml:4:10", "`64` has no unit; write `64GiB`"]);
     refused(&env, &resource("memory = \"64 gigs\""), 65, &["`gigs` is not a unit of size"]);
@@ -549,7 +552,7 @@ fn sbatch_that_talks_nonsense_is_not_believed() {
 fn sbatch_that_is_missing_is_told_where_slurm_was_asked_for() {
     let env = TestEnv::new();
     let done = env.dlrun(["submit", "--scheduler", "slurm"]).arg(env.job("true", "")).run().code(69);
-    let _ = done.warns("slurm cannot be reached").warns("`sbatch`").warns("--scheduler local");
+    let _ = done.warns("slurm is not installed here").warns("`sbatch`").warns("--scheduler local");
     assert_eq!(fs::read_dir(env.state().join("runs")).expect("listed").count(), 0);
     let dir = env.root().join("bin").display().to_string();
     let sbatch = env.fake_slurm();

@@ -412,6 +412,19 @@ fn the_verb_prints_a_job_file_and_names_the_rest() {
 }
 
 #[test]
+fn pbs_option_where_slurm_takes_the_job_is_left_out_with_a_note() {
+    let mut env = TestEnv::new();
+    env.write("run.pbs", "#PBS -l walltime=1:00:00 -l gputype=K40 -r n\nmodule load a\nls | wc\n");
+    let _fake = env.fake_slurm();
+    let done = env.dlrun(["convert", "run.pbs", "-o", "run.toml"]).run().code(0);
+    let _ = done.warns("`-l gputype=K40` is an option of PBS, and this job would go to Slurm; left out");
+    let _ = env.dlrun(["check", "--no-check", "run.toml"]).run().code(0).says("would go to slurm");
+    env.set("DLRUN_SCHEDULER__KIND", "torque");
+    let asked = env.dlrun(["convert", "run.pbs"]).run().code(0).text();
+    assert!(asked.contains("-l gputype=K40"), "{asked}");
+}
+
+#[test]
 fn verbs_take_modaks_json_itself() {
     let env = TestEnv::new();
     let text = modak("\"node_count\": 1,\n\"standard_output_file\": \"x\"", "\"executable\": \"true\"");
@@ -695,6 +708,8 @@ fn output_with_the_jobs_id_is_kept_and_another_is_named() {
     }
     let of_array = made("--array=0-3 --output=logs/%A_%a.out");
     assert!(of_array.job_file.contains("output = \"logs/%A_%a.out\""), "{}", of_array.job_file);
+    let of_pbs = convert("#PBS -j oe -o logs/$PBS_JOBNAME.$PBS_JOBID.log\npython3 a.py\n", None);
+    assert!(of_pbs.expect("a job").job_file.contains("output = \"logs/%x.%j.log\""));
     for named in [
         "--output=%j_%a.out",
         "--array=0-3 --output=%j.out",

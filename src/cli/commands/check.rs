@@ -26,7 +26,7 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         _ => None,
     };
     if plan.scheduler.is_pbs() && !args.no_check {
-        session.scheduler(plan.scheduler)?;
+        session.pbs(plan.scheduler)?;
     }
     let modules =
         if args.no_check || plan.modules.is_empty() { None } else { Some(modules::load(&plan.modules)) };

@@ -8,26 +8,27 @@ use serde_json::{Value, json};
 
 use crate::cli::args::Convert;
 use crate::cli::error::{Error, Kind};
-use crate::cli::output::Output;
+use crate::cli::schedulers;
+use crate::cli::session::Session;
 use crate::cli::source::{read, read_text};
-use crate::config::{Defaults, Settings};
 use crate::convert::{Converted, Note, ScriptPlace, convert};
 use crate::diagnostic::Problem;
 use crate::job::{self, JobId};
-use crate::plan::{SiteFacts, TargetFacts, resolve};
+use crate::plan::{SiteFacts, TargetFacts, asked_scheduler, resolve};
 
 /// More than a job file has keys and options that could be refused.
 const MOST_LEFT_OUT: usize = 100;
 
 /// Runs the verb.
-pub(crate) fn run(output: Output, args: &Convert) -> Result<u8, Error> {
+pub(crate) fn run(session: &Session, args: &Convert) -> Result<u8, Error> {
+    let output = session.output;
     let is_stdin = args.file == Path::new("-");
     let text = if is_stdin { from_stdin()? } else { read(&args.file)? };
     let place = if is_stdin { None } else { Some(script_place(args)?) };
     let shown = if is_stdin { "standard input".into() } else { args.file.to_string_lossy() };
     let mut converted = convert(&text, place.as_ref())
         .map_err(|problems| Error::in_file(Kind::JobFile, &shown, &text, problems))?;
-    make_acceptable(&mut converted);
+    make_acceptable(session, &mut converted);
     if let Some(path) = &args.output {
         write(path, &converted.job_file)?;
     }
@@ -41,23 +42,20 @@ pub(crate) fn run(output: Output, args: &Convert) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// What no site takes is left out, so that `dlrun check` accepts the result. Without a scheduler it is not known what
-/// would be refused.
-fn make_acceptable(converted: &mut Converted) {
-    let defaults = Defaults { state_dir: Some("/var/empty".into()) };
-    let Ok(settings) = Settings::merge(&defaults, &[]) else { return };
+/// What `dlrun check` would refuse is left out: what no site takes, and where nothing names the scheduler, what the one of
+/// this machine does not take.
+fn make_acceptable(session: &Session, converted: &mut Converted) {
     for _ in 0..MOST_LEFT_OUT {
         let Ok(spec) = job::parse(&converted.job_file) else { return };
-        if spec.scheduler.kind.is_none() {
-            return;
-        }
+        let asked = asked_scheduler(&spec, &session.settings).map(|(kind, _)| kind);
         let mut facts = SiteFacts::unknown("/job.toml".into());
+        facts.schedulers = schedulers::look(session, asked).found;
         for depend in &spec.resources.depends {
             let target = depend.value.target.clone();
             let jobs = TargetFacts::Jobs(vec![JobId(target.clone())]);
             let _ = facts.targets.insert(target, jobs);
         }
-        let Err(problems) = resolve(&spec, &settings, &facts) else { return };
+        let Err(problems) = resolve(&spec, &session.settings, &facts) else { return };
         if !problems.iter().any(|problem| converted.leave_out(problem)) {
             return;
         }

@@ -6,6 +6,7 @@
 mod body;
 mod container;
 mod line;
+mod output;
 mod pbs;
 mod pbs_resources;
 mod shell;

@@ -2,6 +2,7 @@
 
 use super::Script;
 use super::line::{Word, words};
+use super::output;
 use super::pbs_resources::Resources;
 use super::start::{self, Started};
 use crate::convert::draft::{Draft, Origin};
@@ -51,6 +52,10 @@ pub(super) fn convert(
         job.read(letter, &mut draft)?;
     }
     job.set_mail(&mut draft);
+    if let Some((path, origin)) = &job.output {
+        let home = place.and_then(|place| place.home.as_deref());
+        output::set(&output::of_pbs(path, home, draft.holds("resources.array")), origin, &mut draft);
+    }
     let dialect = job.dialect(&letters, &mut draft);
     let shape = job.resources.shape();
     let shell =
@@ -117,6 +122,7 @@ struct Job {
     shell: Option<String>,
     mail_to: Option<(String, Origin)>,
     mail_on: Option<(String, Origin)>,
+    output: Option<(String, Origin)>,
 }
 
 impl Job {
@@ -156,9 +162,8 @@ impl Job {
                 Some(words) => self.arguments = words,
                 None => draft.refuse(&origin, "holds more than words for the script"),
             },
-            'o' | 'e' | 'k' | 'R' => {
-                draft.note(&origin, "dlrun writes output and errors to NAME-JOBID.out in `run.workdir`");
-            }
+            'o' => self.output = Some((value.to_owned(), origin)),
+            'e' | 'k' | 'R' => draft.note(&origin, output::ONE_FILE),
             'j' if value == "n" => draft.note(&origin, "output and errors go into one file"),
             'j' => {}
             'C' | 'I' | 'x' | 'X' | 'z' | 'f' => draft.note(&origin, "says how `qsub` behaves, not the job"),

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::Script;
 use super::line::words;
+use super::output;
 use super::slurm_options::{SlurmOption, read};
 use super::start;
 use crate::convert::draft::{Draft, Origin};
@@ -11,7 +12,7 @@ use crate::convert::shape::{Asked, Shape};
 use crate::convert::write::Value;
 use crate::convert::{Converted, Format, ScriptPlace, begin, depend, mail, size, time};
 use crate::diagnostic::Problem;
-use crate::job::{OutputPattern, kind_and_count};
+use crate::job::kind_and_count;
 use crate::units::Walltime;
 
 const TITLE: &str = "From a script with #SBATCH lines. `dlrun check` tells whether it can run.";
@@ -35,7 +36,9 @@ pub(super) fn convert(
     job.set_gpus(&mut draft);
     job.set_gpus_per_task(shape, &mut draft);
     job.set_mail(&mut draft);
-    job.set_output(&mut draft);
+    if let Some((pattern, origin)) = &job.output {
+        output::set(pattern, origin, &mut draft);
+    }
     start::set_name(place, &mut draft);
     let _ = start::set(text, script, shape, &[], place, &mut draft)?;
     for span in foreign {
@@ -105,16 +108,8 @@ const SAME: [(&str, &str); 9] = [
     ("qos", "resources.qos"),
     ("reservation", "resources.reservation"),
 ];
-const OUTPUT: [&str; 3] = ["output", "error", "open-mode"];
 /// They say how `sbatch` itself behaves.
 const MANNERS: [&str; 6] = ["parsable", "quiet", "verbose", "wait", "test-only", "ignore-pbs"];
-
-const ONE_OUTPUT: &str = "dlrun writes output and errors to one file with the job's id in its name";
-
-/// Whether `run.output` can say it and the file is the job's alone.
-fn is_own_output(value: &str) -> bool {
-    ["%j", "%A"].iter().any(|id| value.contains(id)) && OutputPattern::parse(value).is_ok()
-}
 
 impl Job {
     fn read(&mut self, option: &SlurmOption, draft: &mut Draft) {
@@ -161,9 +156,8 @@ impl Job {
             // `run.inherit` is not quite the same: with it the job's own variables reach its steps.
             "export" if value != "ALL" => verbatim(option, draft),
             "export" => {}
-            // Without the job's id in its name a file could be other jobs' too.
-            "output" if is_own_output(value) => self.output = Some((value.to_owned(), origin)),
-            name if OUTPUT.contains(&name) => draft.note(&origin, ONE_OUTPUT),
+            "output" => self.output = Some((value.to_owned(), origin)),
+            "error" | "open-mode" => draft.note(&origin, output::ONE_FILE),
             name if MANNERS.contains(&name) => draft.note(&origin, "says how `sbatch` behaves, not the job"),
             _ => verbatim(option, draft),
         }
@@ -231,15 +225,6 @@ impl Job {
     }
 
     /// The index of an array is in the name where there is an array, and only there.
-    fn set_output(&self, draft: &mut Draft) {
-        let Some((pattern, origin)) = &self.output else { return };
-        if pattern.contains("%a") == draft.holds("resources.array") {
-            let _ = draft.set("run.output", Value::Text(pattern.clone()), origin);
-        } else {
-            draft.note(origin, ONE_OUTPUT);
-        }
-    }
-
     fn set_mail(&self, draft: &mut Draft) {
         let Some((text, origin)) = &self.mail_on else {
             if let Some((_, origin)) = &self.mail_to {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::json::{self, Value};
+use super::json;
 use super::states::{self, Signs};
 use crate::job::{JobId, JobState};
 use crate::record::QueueEntry;
+use crate::scheduler::pbs::answer::Thing;
 use crate::scheduler::pbs::ids;
 use crate::scheduler::pbs::values::{hosts, time_ms};
 
@@ -32,13 +33,12 @@ pub(super) struct Answer(BTreeMap<String, Seen>);
 
 impl Answer {
     pub(super) fn read(text: &str) -> Self {
-        Self::of(&json::read(text))
+        Self::of(&json::things(&json::read(text), "Jobs"))
     }
 
     /// The answer out of what was read, be it JSON or text.
-    pub(super) fn of(answer: &Value) -> Self {
-        let jobs = answer.get("Jobs").map(Value::members).unwrap_or_default();
-        let mut answer = Self(jobs.iter().map(|(id, job)| (id.clone(), seen(id, job))).collect());
+    pub(super) fn of(jobs: &[Thing]) -> Self {
+        let mut answer = Self(jobs.iter().map(|job| (job.id.clone(), seen(job))).collect());
         answer.tell_elements();
         answer
     }
@@ -85,18 +85,21 @@ impl Answer {
     }
 }
 
-fn seen(id: &str, job: &Value) -> Seen {
-    let raw_state = job.text("job_state").unwrap_or_default();
+fn seen(job: &Thing) -> Seen {
+    let id = job.id.as_str();
+    let raw_state = job.get("job_state").unwrap_or_default();
     let exit_status = job.number("Exit_status");
     // Elements that wait carry the start of their array: only one that has nodes has started.
     let has_run = job.get("exec_host").is_some() || job.get("exec_vnode").is_some();
     let substate = job.number("substate");
     let signs = Signs { letter: raw_state, substate, exit_status, started: has_run };
     let state = states::state(signs);
-    let time = |key: &str| job.text(key).and_then(time_ms);
-    let depends = depends(job.text("depend").unwrap_or_default());
+    let time = |key: &str| job.get(key).and_then(time_ms);
+    let depends = depends(job.get("depend").unwrap_or_default());
+    // Only where the site's server estimates; an array's is that of whichever element comes next.
+    let expects = state == JobState::Pending && !id.contains('[');
     let entry = QueueEntry {
-        expected_start_ms: None,
+        expected_start_ms: time("estimated.start_time").filter(|_| expects),
         job_id: JobId(id.to_owned()),
         state,
         raw_state: raw_state.to_owned(),
@@ -106,8 +109,8 @@ fn seen(id: &str, job: &Value) -> Seen {
         ended_at_ms: time("obittime").or_else(|| history_ms(job)).filter(|_| state.is_final()),
         exit: states::exit(exit_status).filter(|_| state.is_final()),
         nodes: job
-            .text("exec_vnode")
-            .or_else(|| job.text("exec_host"))
+            .get("exec_vnode")
+            .or_else(|| job.get("exec_host"))
             .map(|text| hosts(text).join(","))
             .filter(|nodes| !nodes.is_empty()),
         elements: None,
@@ -119,7 +122,7 @@ fn seen(id: &str, job: &Value) -> Seen {
 }
 
 /// When a job went into the history: the end of one that never ran.
-fn history_ms(job: &Value) -> Option<u64> {
+fn history_ms(job: &Thing) -> Option<u64> {
     job.number::<u64>("history_timestamp")?.checked_mul(1000)
 }
 
@@ -135,8 +138,8 @@ fn depends(text: &str) -> Vec<(String, String)> {
 }
 
 /// Why it waits or ended, in OpenPBS's words where it has any.
-fn reason(job: &Value, state: JobState, depends: &[(String, String)]) -> Option<String> {
-    let comment = || job.text("comment").map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+fn reason(job: &Thing, state: JobState, depends: &[(String, String)]) -> Option<String> {
+    let comment = || job.get("comment").map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
     match state {
         JobState::Running | JobState::Completed => None,
         // Elements that wait carry the comment of their array, which has begun.
@@ -169,24 +172,24 @@ fn condition_failed(depends: &[(String, String)]) -> String {
 }
 
 /// What a job waits for that has no comment.
-fn waits_for(job: &Value, depends: &[(String, String)]) -> Option<String> {
-    if let Some(begin) = job.text("Execution_Time").filter(|_| job.text("job_state") == Some("W")) {
+fn waits_for(job: &Thing, depends: &[(String, String)]) -> Option<String> {
+    if let Some(begin) = job.get("Execution_Time").filter(|_| job.get("job_state") == Some("W")) {
         return Some(format!("begins not before {begin} UTC"));
     }
     if !depends.is_empty() {
         return Some(format!("waits for {}", shown(depends)));
     }
-    let holds = job.text("Hold_Types").filter(|holds| *holds != "n")?;
+    let holds = job.get("Hold_Types").filter(|holds| *holds != "n")?;
     let who = [('u', "its user"), ('o', "an operator"), ('s', "the system"), ('p', "a wrong password")];
     let who: Vec<&str> = who.into_iter().filter(|(c, _)| holds.contains(*c)).map(|(_, who)| who).collect();
     (!who.is_empty()).then(|| format!("held by {}", who.join(" and ")))
 }
 
 /// Says whether it waits for what cannot come without a change. A hold of the system's is also how dependencies wait.
-fn is_stuck(job: &Value, depends: &[(String, String)]) -> bool {
-    let holds = job.text("Hold_Types").unwrap_or("n");
+fn is_stuck(job: &Thing, depends: &[(String, String)]) -> bool {
+    let holds = job.get("Hold_Types").unwrap_or("n");
     let held = holds.contains(['u', 'o', 'p']) || (holds.contains('s') && depends.is_empty());
-    let never = job.text("comment").is_some_and(|comment| comment.to_lowercase().contains("can never run"));
+    let never = job.get("comment").is_some_and(|comment| comment.to_lowercase().contains("can never run"));
     held || never
 }
 
@@ -194,6 +197,7 @@ fn is_stuck(job: &Value, depends: &[(String, String)]) -> bool {
 mod tests {
     use super::*;
     use crate::record::ExitStatus;
+    use crate::scheduler::pbs::answer::read_text;
 
     fn one(job: &str) -> QueueEntry {
         let answer = Answer::read(&format!("{{\"Jobs\":{{\"7.s\":{{{job}}}}}}}"));
@@ -239,6 +243,18 @@ mod tests {
                 "{job}"
             );
         }
+    }
+
+    #[test]
+    fn estimated_start_of_a_job_that_waits_is_expected() {
+        let at = "\"start_time\":\"Tue Feb 14 02:10:01 2023\"";
+        let waits = one(&format!(r#""job_state":"Q","estimated":{{"exec_vnode":"(n1:ncpus=4)",{at}}}"#));
+        assert_eq!(waits.expected_start_ms, Some(1_676_340_601_000));
+        let runs = one(&format!(r#""job_state":"R","exec_host":"n1/0","estimated":{{{at}}}"#));
+        assert_eq!((runs.expected_start_ms, one(r#""job_state":"Q""#).expected_start_ms), (None, None));
+        let text = "Job Id: 7.s\n    job_state = Q\n    estimated.start_time = Tue Feb 14 02:10:01 2023\n";
+        let told = Answer::of(&read_text(text));
+        assert_eq!(told.get("7.s").and_then(|seen| seen.entry.expected_start_ms), Some(1_676_340_601_000));
     }
 
     #[test]

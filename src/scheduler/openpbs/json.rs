@@ -4,6 +4,10 @@
 //! `007`, commas before a closing bracket, and an end in the middle when the server goes away. A strict reader would lose
 //! all jobs for one such value, so this one takes what it can and never fails. Of a key that stands twice the last counts.
 
+use std::collections::BTreeMap;
+
+use crate::scheduler::pbs::answer::Thing;
+
 /// Values may lie this deep in each other; OpenPBS's go to four.
 const MAX_DEPTH: u32 = 16;
 
@@ -51,6 +55,24 @@ impl Value {
 pub(in crate::scheduler) fn read(text: &str) -> Value {
     let mut reader = Reader { rest: &text[text.find('{').unwrap_or(0)..], depth: 0 };
     reader.value().unwrap_or_else(|begun| begun.unwrap_or(Value::Object(Vec::new())))
+}
+
+/// The jobs or nodes of an answer, by the name of their table, with their groups' members as `Resource_List.ncpus`.
+pub(in crate::scheduler) fn things(answer: &Value, table: &str) -> Vec<Thing> {
+    let members = answer.get(table).map(Value::members).unwrap_or_default();
+    let thing = |(id, value): &(String, Value)| {
+        let mut attributes = BTreeMap::new();
+        for (key, value) in value.members() {
+            let of_group = value.members().iter().map(|(name, value)| (format!("{key}.{name}"), value));
+            for (name, value) in std::iter::once((key.clone(), value)).chain(of_group) {
+                if let Value::Text(text) = value {
+                    attributes.insert(name, text.trim().to_owned());
+                }
+            }
+        }
+        Thing { kind: table.to_owned(), id: id.clone(), attributes }
+    };
+    members.iter().map(thing).collect()
 }
 
 struct Reader<'a> {

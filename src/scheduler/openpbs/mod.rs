@@ -10,7 +10,6 @@ mod qstat;
 mod qsub;
 mod site;
 mod states;
-mod text;
 
 use std::path::PathBuf;
 use std::time::Duration;

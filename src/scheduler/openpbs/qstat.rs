@@ -10,10 +10,11 @@
 use std::collections::BTreeSet;
 
 use super::answer::{Answer, Seen};
-use super::{NAME, OpenPbs, failed, text, unanswered, unreachable};
+use super::{NAME, OpenPbs, failed, unanswered, unreachable};
 use crate::command::Output;
 use crate::job::{DependencyKind, JobState};
 use crate::record::ExitStatus;
+use crate::scheduler::pbs::answer::read_text;
 use crate::scheduler::pbs::own::own_entries;
 use crate::scheduler::pbs::values::whole_jobs;
 use crate::scheduler::retry::patiently;
@@ -64,7 +65,7 @@ fn ask(openpbs: &OpenPbs, ids: &BTreeSet<&str>) -> Result<Answer, SchedulerError
         answer.join(told);
         if some.len() > 1 && !silent.is_empty() {
             let output = answered(qstat(openpbs, &[history, &TEXT].concat(), &silent)?)?;
-            answer.join(Answer::of(&text::read(whole_jobs(&output.stdout))));
+            answer.join(Answer::of(&read_text(whole_jobs(&output.stdout))));
         }
     }
     Ok(answer)

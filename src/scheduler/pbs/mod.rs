@@ -1,5 +1,6 @@
 //! What Torque and OpenPBS share: the form of options, `qsub`, `qdel`, values, the names of output files.
 
+pub(super) mod answer;
 pub(super) mod ends;
 pub(super) mod ids;
 pub(super) mod options;

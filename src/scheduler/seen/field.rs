@@ -6,21 +6,8 @@ use crate::scheduler::slurm;
 /// Text that says something: not `(null)`, `N/A`, `Unknown`, `None` and their like.
 pub(super) fn said(text: &str) -> Option<&str> {
     let text = text.trim();
-    let nothing = [
-        "",
-        "--",
-        "(null)",
-        "null",
-        "N/A",
-        "n/a",
-        "NONE",
-        "None",
-        "Unknown",
-        "None assigned",
-        "none",
-        "(None)",
-    ];
-    (!nothing.contains(&text)).then_some(text)
+    let nothing = "|--|(null)|null|N/A|n/a|NONE|None|Unknown|None assigned|none|(None)";
+    (!nothing.split('|').any(|known| known == text)).then_some(text)
 }
 
 /// A moment, unless nothing is said; digits alone are Unix seconds.

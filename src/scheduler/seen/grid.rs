@@ -180,10 +180,14 @@ fn aligned<'a>(lines: &[&'a str], at: usize, height: usize, heads: Vec<Head>, wo
         below: Vec::new(),
     };
     let first_number = (words.kind)(&heads[0].0) == Some(Kind::Number);
+    let heads = spread(heads, &rest(lines, at, height).map(tokens).collect::<Vec<_>>());
     for line in rest(lines, at, height) {
         let tokens = tokens(line);
         let is_below = line.starts_with(char::is_whitespace) && first_number && height == 2;
         if let (true, Some(below)) = (is_below && !is_digits(line.trim()), grid.below.last_mut()) {
+            // A list of places is broken at its `+`.
+            let goes_on = below.is_empty() || below.ends_with('+') || line.trim().starts_with('+');
+            below.push_str(if goes_on { "" } else { " " });
             below.push_str(line.trim());
             continue;
         }
@@ -191,6 +195,23 @@ fn aligned<'a>(lines: &[&'a str], at: usize, height: usize, heads: Vec<Head>, wo
         grid.below.push(String::new());
     }
     grid
+}
+
+/// The columns as wide as they are: where every row has a word that begins below the head, the column goes on to the next
+/// head; where one ends below the head's end, it begins behind the former head.
+fn spread(mut heads: Vec<Head>, rows: &[Vec<Token<'_>>]) -> Vec<Head> {
+    for column in 0..heads.len() {
+        let (from, to) = (heads[column].1, heads[column].2);
+        let all = |fits: &dyn Fn(&Token<'_>) -> bool| rows.iter().all(|row| row.iter().any(fits));
+        let (left, right) = (all(&|token| token.from == from), all(&|token| token.to == to));
+        if left && !right {
+            heads[column].2 = heads.get(column + 1).map_or(to, |next| next.1.saturating_sub(1).max(to));
+        } else if right && !left {
+            let former = column.checked_sub(1).map_or(0, |former| heads[former].2 + 1);
+            heads[column].1 = former.min(from);
+        }
+    }
+    heads
 }
 
 /// More words than this are not fitted; the last column has the rest.

@@ -7,9 +7,7 @@
 mod field;
 mod grid;
 mod pbs;
-mod pbs_json;
 mod pbs_log;
-mod pbs_xml;
 mod refusal;
 mod slurm_json;
 mod slurm_node;
@@ -149,16 +147,18 @@ pub struct Columns<'a> {
 /// Reads an output. `None` where it is none that is known.
 #[must_use]
 pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
+    let bare = bare(text);
+    let text = bare.as_str();
     let body = text.trim_start_matches('\u{feff}').trim();
     if body.is_empty() {
         return None;
     }
     // Warnings may come before.
     if let Some(at) = json_at(body) {
-        return slurm_json::read(&body[at..]).or_else(|| pbs_json::read(&body[at..]));
+        return slurm_json::read(&body[at..]).or_else(|| pbs::json(&body[at..]));
     }
     if body.starts_with('<') {
-        return pbs_xml::read(body);
+        return pbs::xml(body);
     }
     let readers: [fn(&str) -> Option<Seen>; 6] = [
         slurm_text::scontrol_job,
@@ -174,6 +174,22 @@ pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
         .or_else(|| table::read(text, columns))
         .or_else(|| pbs::node_list(body))
         .or_else(|| refused(body))
+}
+
+/// A text without what a mail, a program or a document puts before each of its lines: `>`, `#`, and blanks that all have.
+fn bare(text: &str) -> String {
+    let is_empty = |line: &&str| line.trim().is_empty();
+    let marks = ['>', '#'];
+    let quoted = |line: &str, mark: char| is_empty(&line) || line.trim_start().starts_with(mark);
+    let mark = marks.into_iter().find(|mark| text.lines().all(|line| quoted(line, *mark)));
+    let lines: Vec<&str> = text
+        .lines()
+        .map(|line| mark.map_or(line, |mark| line.trim_start().trim_start_matches(mark)))
+        .collect();
+    let indents =
+        lines.iter().filter(|line| !is_empty(line)).map(|line| line.len() - line.trim_start().len());
+    let indent = indents.min().unwrap_or(0);
+    lines.iter().map(|line| line.get(indent..).unwrap_or_default().to_owned() + "\n").collect()
 }
 
 /// Where a JSON object begins, at the beginning of a line.
@@ -218,7 +234,12 @@ fn submitted(text: &str) -> Option<Seen> {
     };
     // A bare number is an id where nothing else was printed.
     let alone = alone.filter(|(id, _)| is_pbs(id) || (is_number(id) && text.lines().count() == 1));
-    let said = text.lines().find_map(sentence).filter(|(id, _)| is_number(id) || is_pbs(id));
+    // What was waited for may be refused after all.
+    let last = text.lines().skip_while(|line| sentence(line).is_none());
+    if last.clone().any(|line| line.contains("error: ")) {
+        return None;
+    }
+    let said = last.take(1).find_map(sentence).filter(|(id, _)| is_number(id) || is_pbs(id));
     let (job_id, cluster) = said.or_else(|| alone.map(|(id, cluster)| (id.to_owned(), cluster)))?;
     let (form, scheduler) = if is_pbs(&job_id) { ("qsub", "pbs") } else { ("sbatch", "slurm") };
     Some(Seen { form, scheduler, submitted: Some(SubmittedSeen { job_id, cluster }), ..Seen::default() })
@@ -258,6 +279,38 @@ mod tests {
             ("qsub: waiting for job 12.srv.edu to start", "12.srv.edu"),
         ] {
             assert_eq!(id(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    fn states(text: &str) -> Vec<String> {
+        let seen = read(text, Columns::default()).unwrap_or_default();
+        let jobs = seen.jobs.into_iter().map(|job| job.state);
+        jobs.chain(seen.nodes.into_iter().map(|node| node.state)).collect()
+    }
+
+    #[test]
+    fn what_an_output_does_not_say_is_unknown() {
+        for (text, expected) in [
+            (
+                "HOSTNAMES FREE_MEM MEMORY AVAIL CPUS CPUS(A/I/O/T)\ncpu1 105589 128916 up 32 0/32/0/32\n",
+                "unknown",
+            ),
+            ("JobID AllocCPUS NCPUS\n----- --------- -----\n7     0         0\n", "unknown"),
+            (
+                "Job: 7.s\n03/09/2012 09:32:03  S    Job Run at request of a\n03/09/2012 09:33:03  S    dequeuing from b, state EXITING\n",
+                "unknown",
+            ),
+            ("36248.argo                 cam_icbc         idiallo         01:01:18 R short\n", "running"),
+            (
+                "$ qstat -xf 7\n\n        Job Id: 7.s\n        Job_Name = a\n        job_state = R\n",
+                "running",
+            ),
+            ("\t\thpc2\n\t\t     state = free\n\t\t     np = 8\n", "free"),
+            ("$ pbsnodes -l all\nn1     job-exclusive\n", "busy"),
+            ("# 36248.argo  a b 01:01:18 R short\n", "running"),
+            ("> Job: 7.s\n>\n> 03/09/2012 09:32:03  S    Job Run at request of a\n", "running"),
+        ] {
+            assert_eq!(states(text), [expected], "{text}");
         }
     }
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::field::{leading_number, moment, said};
 use super::{JobSeen, NodeSeen, Seen, state_word};
 use crate::job::JobState;
+use crate::scheduler::openpbs::json;
+use crate::scheduler::pbs::answer::{self, Thing};
 use crate::scheduler::pbs::ends::{self, Pbs};
 use crate::scheduler::pbs::values::{hosts, walltime};
-use crate::scheduler::torque;
 
 /// What is said of one job or node, by key: `job_state`, `Resource_List.walltime`.
 pub(super) type Attributes = BTreeMap<String, String>;
@@ -102,6 +103,8 @@ fn job_state(
             (Some(code), _) => return ended(Some(which), code),
             // A whole record without an exit status: it was deleted before it ran.
             (None, _) if letter != "X" && told > 8 => JobState::Cancelled,
+            // A table has the letter alone, for which most mean it. Part of a record could have said it, and does not.
+            (None, _) if told > 1 => return (JobState::Unknown, Some(JobState::Completed)),
             (None, _) => JobState::Completed,
         },
         _ => JobState::Unknown,
@@ -124,48 +127,69 @@ fn gpus(of: &Attributes, requested: Option<&str>) -> Option<u64> {
     requested.map(|requested| requested.split('+').map(part).fold(0, u64::saturating_add))
 }
 
-/// `qstat -f`, of Torque, of OpenPBS, and of Slurm's wrapper.
+/// `qstat -f`, `qstat -f -F json`, `qstat -x`, `pbsnodes -F json` and `pbsnodes -x`: jobs, or else nodes.
+fn of_things(
+    form: [&'static str; 2],
+    scheduler: &'static str,
+    jobs: &[Thing],
+    nodes: &[Thing],
+) -> Option<Seen> {
+    let jobs: Vec<_> = jobs.iter().filter_map(|thing| job(&thing.id, &thing.attributes)).collect();
+    let nodes: Vec<_> = nodes.iter().filter_map(|thing| node(&thing.id, &thing.attributes)).collect();
+    let form = form[usize::from(jobs.is_empty())];
+    (!jobs.is_empty() || !nodes.is_empty()).then_some(Seen {
+        form,
+        scheduler,
+        jobs,
+        nodes,
+        ..Seen::default()
+    })
+}
+
 pub(super) fn qstat_full(text: &str) -> Option<Seen> {
-    let things = torque::read_text(text);
-    let of_jobs = || things.iter().filter(|thing| thing.kind == "Job");
-    let is_torque = of_jobs()
-        .any(|thing| ["fault_tolerant", "euser"].iter().any(|key| thing.attributes.contains_key(*key)));
-    let scheduler = if is_torque { "torque" } else { "pbs" };
-    let jobs: Vec<_> = of_jobs().filter_map(|thing| job(&thing.id, &thing.attributes)).collect();
-    (!jobs.is_empty()).then_some(Seen { form: "qstat -f", scheduler, jobs, ..Seen::default() })
+    // A document may indent it as a whole.
+    let head = text.lines().find(|line| line.trim_start().starts_with("Job Id:"))?;
+    let indent = &head[..head.len() - head.trim_start().len()];
+    let bare = |line: &str| line.strip_prefix(indent).unwrap_or(line.trim_start()).to_owned() + "\n";
+    let mut jobs = answer::read_text(&text.lines().map(bare).collect::<String>());
+    jobs.retain(|thing| thing.kind == "Job");
+    let is_torque =
+        jobs.iter().any(|thing| ["fault_tolerant", "euser"].iter().any(|key| thing.get(key).is_some()));
+    of_things(["qstat -f"; 2], if is_torque { "torque" } else { "pbs" }, &jobs, &[])
+}
+
+pub(super) fn xml(text: &str) -> Option<Seen> {
+    let (jobs, others): (Vec<_>, Vec<_>) =
+        answer::read_xml(text).into_iter().partition(|thing| thing.kind == "Job");
+    let nodes: Vec<_> = others.into_iter().filter(|thing| thing.kind == "Node").collect();
+    of_things(["qstat -x", "pbsnodes -x"], "torque", &jobs, &nodes)
+}
+
+pub(super) fn json(text: &str) -> Option<Seen> {
+    let value = json::read(text);
+    let [jobs, nodes] = ["Jobs", "nodes"].map(|table| json::things(&value, table));
+    let forms = ["qstat -f -F json", "pbsnodes -F json"];
+    // A server without jobs.
+    let empty = || {
+        let seen = Seen { form: forms[0], scheduler: "openpbs", ..Seen::default() };
+        value.text("pbs_server").map(|_| seen)
+    };
+    of_things(forms, "openpbs", &jobs, &nodes).or_else(empty)
 }
 
 /// Words of `pbsnodes(8B)` for a node.
-const NODE_WORDS: [&str; 19] = [
-    "free",
-    "offline",
-    "down",
-    "job-exclusive",
-    "job-sharing",
-    "job-busy",
-    "busy",
-    "reserve",
-    "resv-exclusive",
-    "stale",
-    "state-unknown",
-    "time-shared",
-    "provisioning",
-    "wait-provisioning",
-    "maintenance",
-    "sleep",
-    "initializing",
-    "unknown",
-    "unresolvable",
-];
+const NODE_WORDS: &str = "free offline down job-exclusive job-sharing job-busy busy reserve resv-exclusive stale \
+    state-unknown time-shared provisioning wait-provisioning maintenance sleep initializing unknown unresolvable";
 
 pub(super) fn is_node_word(word: &str) -> bool {
-    NODE_WORDS.contains(&word)
+    NODE_WORDS.split(' ').any(|known| known == word)
 }
 
 /// `pbsnodes -l`: a name, its state, and perhaps a comment on each line.
 pub(super) fn node_list(text: &str) -> Option<Seen> {
     let mut nodes = Vec::new();
-    for line in text.lines() {
+    // The command itself may come before.
+    for line in text.lines().skip_while(|line| line.contains("nodes -l")) {
         let (name, rest) = line.trim().split_once(char::is_whitespace)?;
         let rest = rest.trim_start();
         let (state, reason) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
@@ -254,6 +278,19 @@ mod tests {
         ] {
             assert_eq!(job_state(letter, exit, substate, 20), (state, None), "{letter} {exit:?}");
         }
+        assert_eq!(job_state("F", None, None, 2), (JobState::Unknown, Some(JobState::Completed)));
+        assert_eq!(job_state("C", None, None, 1), (JobState::Completed, None));
+    }
+
+    #[test]
+    fn an_answer_that_breaks_off_gives_its_whole_jobs() {
+        let text = r#"{"Jobs":{"7.s":{"job_state":"R","Job_Name":"a","Resource_List":{"ngpus":2,"walltime":"01:00:00"}},"8.s":{"job_state""#;
+        let seen = json(text).expect("jobs");
+        let jobs: Vec<_> =
+            seen.jobs.iter().map(|job| (job.job_id.as_deref(), job.gpus, job.time_limit_s)).collect();
+        assert_eq!(jobs, [(Some("7.s"), Some(2), Some(3600))]);
+        assert_eq!((json(r#"{"jobs":[{"job_id":7}]}"#), json(r#"{"nodes":[{"name":"n1"}]}"#)), (None, None));
+        assert_eq!(json(r#"{"pbs_server":"s"}"#).map(|seen| seen.jobs.len()), Some(0));
     }
 
     #[test]

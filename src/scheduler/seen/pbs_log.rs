@@ -147,6 +147,14 @@ pub(super) fn tracejob(text: &str) -> Option<Seen> {
             let used =
                 words.split_whitespace().find_map(|pair| pair.strip_prefix("resources_used.walltime="));
             job.elapsed_s = used.and_then(duration).or(job.elapsed_s);
+        } else if words.starts_with("dequeuing from")
+            && ["COMPLETE", "EXITING"].iter().any(|state| words.ends_with(state))
+            && job.raw_state == "Run"
+        {
+            // It is over, and nothing says how.
+            job.state = state_word(JobState::Unknown, false);
+            "Dequeued".clone_into(&mut job.raw_state);
+            job.end = Some(Printed::Text(when.clone()));
         } else if words.starts_with("Job deleted") && job.exit_code.is_none() {
             job.state = state_word(JobState::Cancelled, false);
             "Deleted".clone_into(&mut job.raw_state);

@@ -36,15 +36,22 @@ pub(super) fn classify(text: &str) -> Option<(&'static str, RefusalSeen)> {
 fn speaker(line: &str) -> Option<&'static str> {
     let (before, said) = line.split_once(": ")?;
     let tool = before.rsplit(['/', ' ', '$']).find(|word| !word.is_empty())?;
-    let of_slurm = SLURM.contains(&tool) && !is_news(said) || before.starts_with("slurm_");
+    let of_slurm = SLURM.contains(&tool) && !is_news(said)
+        || before.starts_with("slurm_")
+        || before.ends_with("Unable to allocate resources")
+        || before.ends_with("Batch job submission failed");
     if of_slurm || (before.ends_with(" error") && before.starts_with("slurm")) {
         return Some("slurm");
     }
     (PBS.contains(&tool) && !is_news(said)).then_some("pbs")
 }
 
-/// What is no complaint: `qsub: waiting for job 7.srv to start`, `srun: job 7 queued and waiting for resources`.
+/// What is no complaint: `qsub: waiting for job 7.srv to start`, `srun: job 7 queued and waiting for resources`, and that a
+/// program ended (`srun: error: n1: task 0: Exited with exit code 1`).
 fn is_news(said: &str) -> bool {
+    if said.contains(": Exited with exit code") || said.starts_with("Terminating job step") {
+        return true;
+    }
     [
         "waiting for job",
         "job ",

@@ -1,64 +1,46 @@
 //! A Slurm node's state in one word (`sinfo(1)`, "NODE STATE CODES", 20.11 to 26.05).
 
-/// Words of `sinfo`, short and long, and what they are to dlrun.
+/// States in dlrun's words, and what `sinfo` calls each.
 const WORDS: &[(&str, &str)] = &[
-    ("alloc", "allocated"),
-    ("allocated", "allocated"),
-    ("boot", "booting"),
-    ("block", "blocked"),
-    ("blocked", "blocked"),
+    ("allocated", "alloc allocated"),
+    ("booting", "boot"),
+    ("blocked", "block blocked"),
     ("cloud", "cloud"),
-    ("comp", "completing"),
-    ("completing", "completing"),
-    ("down", "down"),
-    ("drain", "drained"),
-    ("drained", "drained"),
-    ("draining", "draining"),
-    ("drng", "draining"),
-    ("err", "down"),
-    ("error", "down"),
-    ("fail", "down"),
-    ("failg", "down"),
-    ("failing", "down"),
-    ("future", "future"),
-    ("futr", "future"),
+    ("completing", "comp completing"),
+    ("down", "down err error fail failg failing"),
+    ("drained", "drain drained"),
+    ("draining", "draining drng"),
+    ("future", "future futr"),
     ("idle", "idle"),
-    ("inval", "invalid"),
-    ("invalid_reg", "invalid"),
-    ("maint", "maintenance"),
-    ("maintenance", "maintenance"),
-    ("mix", "mixed"),
-    ("mixed", "mixed"),
-    ("no_respond", "not_responding"),
-    ("not_responding", "not_responding"),
-    ("npc", "perfctrs"),
-    ("perfctrs", "perfctrs"),
-    ("planned", "planned"),
-    ("plnd", "planned"),
-    ("pow_dn", "powering_down"),
-    ("pow_up", "powering_up"),
-    ("power_down", "powering_down"),
-    ("power_up", "powering_up"),
+    ("invalid", "inval invalid_reg"),
+    ("maintenance", "maint maintenance"),
+    ("mixed", "mix mixed"),
+    ("not_responding", "no_respond not_responding"),
+    ("perfctrs", "npc perfctrs"),
+    ("planned", "planned plnd"),
+    ("powering_down", "pow_dn power_down powering_down"),
+    ("powering_up", "pow_up power_up powering_up"),
     ("powered_down", "powered_down"),
-    ("powering_down", "powering_down"),
-    ("powering_up", "powering_up"),
-    ("reboot", "rebooting"),
-    ("reboot_issued", "rebooting"),
+    ("rebooting", "reboot reboot_issued"),
     ("reboot_requested", "reboot_requested"),
-    ("reserved", "reserved"),
+    ("reserved", "reserved resv"),
     ("resume", "resume"),
-    ("resv", "reserved"),
-    ("unk", "unknown"),
-    ("unknown", "unknown"),
+    ("unknown", "unk unknown"),
 ];
 
 /// What is behind a state: no answer, powered down, reserved and their like.
 const MARKS: [char; 9] = ['*', '~', '#', '!', '%', '$', '@', '^', '-'];
 
+/// The state that a word means.
+fn of_word(word: &str) -> Option<&'static str> {
+    let (state, _) = WORDS.iter().find(|(_, words)| words.split(' ').any(|known| known == word))?;
+    Some(state)
+}
+
 /// Says whether a word is one of Slurm's for a node.
 pub(super) fn is_word(word: &str) -> bool {
     let word = word.trim_end_matches(MARKS);
-    WORDS.iter().any(|(known, _)| *known == word)
+    of_word(word).is_some()
 }
 
 /// A node's state in one word: what hinders it counts before what it does. Flags are joined by `+`.
@@ -68,7 +50,7 @@ pub(super) fn node_state(raw: &str) -> String {
     // What a mark says is also a flag: no answer, a reservation for maintenance, planned for a job.
     let marks = [('*', "not_responding"), ('$', "maint"), ('-', "planned")];
     flags.extend(marks.iter().filter(|(mark, _)| small.contains(*mark)).map(|(_, flag)| *flag));
-    let word = |flag: &&str| WORDS.iter().find(|(known, _)| known == flag).map_or("", |(_, word)| word);
+    let word = |flag: &&str| of_word(flag).unwrap_or_default();
     let words: Vec<&str> = flags.iter().map(word).collect();
     let has = |names: &[&str]| words.iter().any(|word| names.contains(word));
     let works = has(&["allocated", "mixed", "completing"]);

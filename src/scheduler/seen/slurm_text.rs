@@ -77,7 +77,8 @@ fn job(record: &str) -> Option<JobSeen> {
     Some(JobSeen {
         job_id: Some(array_id.as_ref().zip(index).map_or(id, |(array, index)| format!("{array}_{index}"))),
         guess: None,
-        name: of("JobName").map(str::to_owned),
+        // `Name` until 14.03.
+        name: of("JobName").or_else(|| of("Name")).map(str::to_owned),
         state: state_word(state, reason.is_some_and(slurm::is_hold)),
         raw_state: raw_state.to_owned(),
         reason: reason.map(str::to_owned),

@@ -8,123 +8,48 @@ use crate::job::JobState;
 use crate::scheduler::slurm;
 
 /// What one thing is called by `sacct`, by `squeue`, by `qstat` and by people, in small letters and digits alone.
-type Names = &'static [&'static str];
+type Names = &'static str;
 
-const ID: Names = &["jobid", "id", "arrayjobid", "jobidraw"];
-const RAW_ID: Names = &["jobidraw"];
-const TASK: Names = &["arraytaskid"];
-const STATE: Names = &["state", "stateraw", "st", "statecompact", "statelong", "status", "s"];
-const NAME: Names = &["jobname", "name"];
-const REASON: Names = &["reason", "annotation", "nodelistreason", "reasonlist"];
-const EXIT: Names = &["exitcode"];
-const START: Names = &["start", "starttime", "dispatchtime"];
-const END: Names = &["end", "endtime"];
-const ELAPSED: Names = &["elapsed", "time", "timeused", "elapsedraw", "elaptime", "runtime"];
-const NODES: Names =
-    &["nnodes", "nodes", "numbernodes", "numnodes", "allocnodes", "reqnodes", "nds", "numnode"];
-const NODE_LIST: Names =
-    &["nodelist", "allocatedmachines", "nodelistreason", "reasonlist", "exechost", "batchhost"];
-const TRES: Names = &["alloctres", "tresalloc", "tres", "reqtres"];
-const GRES: Names = &["trespernode", "gres", "allocgres", "reqgres"];
-const LIMIT: Names = &["timelimit", "timelimi", "limit", "timelimitraw", "reqdtime"];
-const RESTARTS: Names = &["restarts", "restartcnt"];
-const NODE: Names = &["nodelist", "nodename", "nodehost", "hostnames", "node", "host", "vnode"];
-const CPUS: Names = &["cpusstate", "cpusaiot", "cpus", "cpustot", "ncpusft", "ncpus"];
-const GRES_USED: Names = &["gresused"];
-const PBS_GPUS: Names = &["ngpusft"];
+fn is_one(names: Names, name: &str) -> bool {
+    names.split(' ').any(|known| known == name)
+}
+
+const ID: Names = "jobid id arrayjobid jobidraw";
+const RAW_ID: Names = "jobidraw";
+const TASK: Names = "arraytaskid";
+const STATE: Names = "state stateraw st statecompact statelong status s";
+const NAME: Names = "jobname name";
+const REASON: Names = "reason annotation nodelistreason reasonlist";
+const EXIT: Names = "exitcode";
+const START: Names = "start starttime dispatchtime";
+const END: Names = "end endtime";
+const ELAPSED: Names = "elapsed time timeused elapsedraw elaptime runtime";
+const NODES: Names = "nnodes nodes numbernodes numnodes allocnodes reqnodes nds numnode";
+const NODE_LIST: Names = "nodelist allocatedmachines nodelistreason reasonlist exechost batchhost";
+const TRES: Names = "alloctres tresalloc tres reqtres";
+const GRES: Names = "trespernode gres allocgres reqgres";
+const LIMIT: Names = "timelimit timelimi limit timelimitraw reqdtime";
+const RESTARTS: Names = "restarts restartcnt";
+const NODE: Names = "nodelist nodename nodehost hostnames node host vnode";
+const CPUS: Names = "cpusstate cpusaiot cpus cpustot ncpusft ncpus";
+const GRES_USED: Names = "gresused";
+const PBS_GPUS: Names = "ngpusft";
 
 /// Columns that only tables of jobs have.
-const OF_JOBS: Names = &[
-    "jobname",
-    "exitcode",
-    "derivedexitcode",
-    "elapsed",
-    "elapsedraw",
-    "alloctres",
-    "reqtres",
-    "submit",
-    "start",
-    "end",
-    "jobidraw",
-    "maxrss",
-    "account",
-    "alloccpus",
-    "totalcpu",
-    "reqmem",
-    "eligible",
-];
+const OF_JOBS: Names = "jobname exitcode derivedexitcode elapsed elapsedraw alloctres reqtres submit start end jobidraw \
+    maxrss account alloccpus totalcpu reqmem eligible";
 
 /// Columns that say what a thing is and not more.
-const OTHERS: Names = &[
-    "partition",
-    "avail",
-    "account",
-    "qos",
-    "uid",
-    "group",
-    "gid",
-    "cluster",
-    "username",
-    "queue",
-    "sessid",
-    "tsk",
-    "sct",
-    "memory",
-    "tmpdisk",
-    "weight",
-    "availfe",
-    "activefeatures",
-    "availfeatures",
-    "features",
-    "freemem",
-    "cpuload",
-    "minmemory",
-    "mincpus",
-    "priority",
-    "dependency",
-    "timeleft",
-    "submittime",
-    "comment",
-    "workdir",
-    "command",
-    "nodesaiot",
-    "reqdmemory",
-    "timestamp",
-    "licenses",
-    "schednodes",
-    "njobs",
-    "run",
-    "susp",
-    "memft",
-    "nmicsft",
-    "jobs",
-    "ncpu",
-    "reqcpus",
-    "avecpu",
-    "maxvmsize",
-    "consumedenergy",
-    "allocmem",
-    "cpu",
-    "groups",
-    "sockets",
-    "cores",
-    "threads",
-    "user",
-    "timeuse",
-    "reqcpufreq",
-    "size",
-    "root",
-    "oversubscribe",
-    "prio",
-    "type",
-    "stepid",
-    "arraytask",
-    "submitline",
-];
+const OTHERS: Names = "partition avail account qos uid group gid cluster username queue sessid tsk sct memory tmpdisk \
+    weight availfe activefeatures availfeatures features freemem cpuload minmemory mincpus priority \
+    dependency timeleft submittime comment workdir command nodesaiot reqdmemory timestamp licenses \
+    schednodes njobs run susp memft nmicsft jobs ncpu reqcpus avecpu maxvmsize consumedenergy allocmem \
+    cpu groups sockets cores threads user timeuse reqcpufreq size root oversubscribe prio type stepid \
+    arraytask submitline";
 
 /// What a column holds.
 fn kind(name: &str) -> Option<Kind> {
-    let is = |names: &[Names]| names.iter().any(|names| names.contains(&name));
+    let is = |names: &[Names]| names.iter().any(|names| is_one(names, name));
     Some(match () {
         () if name == "user" || name == "name" => Kind::Free,
         () if is(&[STATE]) => Kind::State,
@@ -155,43 +80,60 @@ pub(super) fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
     let words = Words { kind, is_state: is_state_cell };
     let grid = grid::read(text, columns, &words).or_else(|| headless(text, columns));
     let Some(grid) = grid else { return queue_without_head(text) };
-    let has = |names: &[&str]| grid.names.iter().any(|name| names.contains(&name.as_str()));
-    let is_pbs = has(&["s", "vnode", "timeuse", "sessid"]) && !has(&["nodelistreason"]);
+    let has = |names: Names| grid.names.iter().any(|name| is_one(names, name));
+    let is_pbs = has("s vnode timeuse sessid") && !has("nodelistreason");
     // `JobID|State`, `NodeList|State`: a table without either says nothing of a job or a node.
     let seen = match () {
         () if is_pbs && has(ID) && has(STATE) => pbs_jobs(&grid),
-        () if has(ID) && (has(STATE) || has(NODE_LIST) || has(NAME)) => jobs(&grid),
+        () if has(ID) && (has(STATE) || has(NODE_LIST) || has(NAME) || has(OF_JOBS)) => jobs(&grid),
         () if has(STATE) && (has(OF_JOBS) || (has(NAME) && has(NODES))) => jobs(&grid),
-        () if has(NODE) && (has(STATE) || has(REASON) || has(&["nodesaiot"])) => nodes(&grid, is_pbs),
+        () if has(NODE) && (has(STATE) || has(REASON) || has(CPUS) || has("nodesaiot")) => {
+            nodes(&grid, is_pbs)
+        }
         () => return None,
     };
     let is_empty = seen.jobs.is_empty() && seen.nodes.is_empty();
-    // A head and nothing below: the queue is empty.
-    (!is_empty || grid.rows.is_empty()).then_some(seen)
+    // A head and nothing below: the queue is empty. A partition may have 0 nodes.
+    let says_none = || rows(&grid).all(|row| row.raw(NODES) == Some("0"));
+    (!is_empty || says_none()).then_some(seen)
 }
 
-/// `squeue --noheader`: the default columns, known by state, time and number of nodes in this order.
+/// `squeue --noheader` and rows of `qstat`: the default columns, known by their form.
 fn queue_without_head(text: &str) -> Option<Seen> {
-    const HEAD: &str =
+    const SQUEUE: &str =
         "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)\n";
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let fits = |line: &&str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let is_id = words.first().is_some_and(|id| leading_number(id).is_some());
+    const QSTAT: &str = "Job id           Name             User             Time Use S Queue\n\
+                         ---------------- ---------------- ---------------- -------- - -----\n";
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let all = |fits: fn(&[&str]) -> bool| {
+        let mut rows = rows.iter().filter(|row| !row.is_empty()).peekable();
+        rows.peek().is_some() && rows.all(|row| leading_number(row[0]).is_some() && fits(row))
+    };
+    let is_squeue = |row: &[&str]| {
         let triple = |three: &[&str]| {
             three[0].len() <= 3
                 && slurm::job_state(three[0]) != JobState::Unknown
                 && three[1].contains(':')
                 && three[2].bytes().all(|b| b.is_ascii_digit())
         };
-        is_id && words.len() >= 7 && words.windows(3).any(triple)
+        row.len() >= 7 && row.windows(3).any(triple)
     };
-    if lines.is_empty() || !lines.iter().all(fits) {
-        return None;
-    }
-    let whole = format!("{HEAD}{text}");
+    let is_qstat = |row: &[&str]| match row {
+        [id, _, _, time, letter, _] => {
+            id.contains('.') && (*time == "0" || time.contains(':')) && "QRHECFBSTWX".contains(letter)
+        }
+        _ => false,
+    };
     let words = Words { kind, is_state: is_state_cell };
-    grid::read(&whole, Columns::default(), &words).map(|grid| jobs(&grid))
+    let headed = |head: &str| {
+        grid::read(&format!("{head}{text}"), Columns::default(), &words)
+            .map(|grid| if head == SQUEUE { jobs(&grid) } else { pbs_jobs(&grid) })
+    };
+    match () {
+        () if all(is_squeue) => headed(SQUEUE),
+        () if all(is_qstat) => headed(QSTAT),
+        () => None,
+    }
 }
 
 /// Rows of `sacct --parsable2 --noheader` whose columns nobody names: what can be known from its form alone.
@@ -230,9 +172,9 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     fn cells(&self, names: Names) -> impl Iterator<Item = &'a str> {
         let grid = self.grid;
-        let at = move |wanted: &&str| grid.names.iter().position(|name| name == wanted);
+        let at = move |wanted: &str| grid.names.iter().position(|name| name == wanted);
         let cells = &grid.rows[self.at];
-        names.iter().filter_map(at).filter_map(|place| cells.get(place).copied())
+        names.split(' ').filter_map(at).filter_map(|place| cells.get(place).copied())
     }
 
     fn raw(&self, names: Names) -> Option<&'a str> {
@@ -271,9 +213,8 @@ fn jobs(grid: &Grid<'_>) -> Seen {
             None => jobs.push(job),
         }
     }
-    let is_accounting = grid.names.iter().any(|name| {
-        ["exitcode", "alloctres", "jobidraw", "elapsed", "elapsedraw", "maxrss"].contains(&name.as_str())
-    });
+    let of_accounting = "exitcode alloctres jobidraw elapsed elapsedraw maxrss submit";
+    let is_accounting = grid.names.iter().any(|name| is_one(of_accounting, name));
     let form = if is_accounting { "sacct" } else { "squeue" };
     Seen { form, scheduler: "slurm", jobs, ..Seen::default() }
 }
@@ -301,9 +242,9 @@ fn job(row: &Row<'_>) -> Option<JobSeen> {
         row.raw(NODE_LIST).filter(|place| !place.starts_with('(') && !place.is_empty() && *place != "(null)");
     let exit = row.cell(EXIT).and_then(exit);
     let is_pending = state == JobState::Pending;
-    let is_waiting = row.raw(&["nodelistreason"]).is_some_and(|place| place.starts_with('('));
+    let is_waiting = row.raw("nodelistreason").is_some_and(|place| place.starts_with('('));
     let (number, het_id) = id.map_or((None, None), |id| het(id, row.cell(RAW_ID)));
-    let task = row.cell(TASK).filter(|_| row.raw(&["arrayjobid"]).is_some());
+    let task = row.cell(TASK).filter(|_| row.raw("arrayjobid").is_some());
     let runs_or_ran = |text: &str| moment(text).filter(|_| !is_pending);
     let nodes = row.number(NODES);
     let per_node = row.cell(GRES).map(gpus_of_gres);
@@ -357,25 +298,27 @@ fn pbs_jobs(grid: &Grid<'_>) -> Seen {
     let is_alternate = grid.names.iter().any(|name| name == "elaptime" || name == "sessid");
     let jobs = rows(grid).filter_map(|row| {
         let id = row.cell(ID).filter(|id| id.starts_with(|c: char| c.is_ascii_digit()))?;
-        let of = pbs::Attributes::from([("job_state".to_owned(), row.cell(&["s"])?.to_owned())]);
+        let of = pbs::Attributes::from([("job_state".to_owned(), row.cell("s")?.to_owned())]);
         let mut job = pbs::job(id, &of)?;
         job.name = row.cell(NAME).map(str::to_owned);
         if is_alternate {
-            job.nodes = row.number(&["nds"]);
+            job.nodes = row.number("nds");
             // In whole minutes: less than one is not known.
-            job.time_limit_s = row.cell(&["reqdtime"]).and_then(hours).filter(|limit| *limit > 0);
+            job.time_limit_s = row.cell("reqdtime").and_then(hours).filter(|limit| *limit > 0);
             // `-n1` adds the places to the line.
-            let last = row.cell(&["elaptime"]).unwrap_or_default();
+            let last = row.cell("elaptime").unwrap_or_default();
             let (elapsed, places) = last.split_once(char::is_whitespace).unwrap_or((last, ""));
             job.elapsed_s = hours(elapsed);
             job.node_list = said(places).map(str::to_owned);
         }
         let below = grid.below.get(row.at).filter(|below| said(below).is_some());
         if let Some(below) = below {
-            let first = below.split(' ').next().unwrap_or_default();
+            let (first, rest) = below.split_once(' ').unwrap_or((below, ""));
+            let waits = !["running", "completed"].contains(&job.state.as_str());
             if first.contains('/') || (first.starts_with('(') && first.contains(':')) {
                 job.node_list = Some(first.to_owned());
-            } else if !["running", "completed"].contains(&job.state.as_str()) {
+                job.reason = said(rest).filter(|_| waits).map(str::to_owned);
+            } else if waits {
                 job.reason = Some(below.clone());
             }
         }
@@ -449,6 +392,13 @@ mod tests {
         assert_eq!((job.state.as_str(), job.nodes), ("pending", Some(4)));
         assert_eq!(job.reason.as_deref(), Some("ReqNodeNotAvail, UnavailableNodes:n4"));
         assert_eq!(job.array_id.as_deref(), Some("95"));
+    }
+
+    #[test]
+    fn cells_go_on_to_the_next_head_where_columns_are_aligned_left() {
+        let text = "REASON               USER      TIMESTAMP           NODELIST\nECC errors - pendi+  admin     2026-07-30T09:12:00  g14\ngres/gpu GRES core s slurm     2025-04-03T15:48:07 g30\n";
+        let reasons: Vec<_> = of(text).nodes.into_iter().filter_map(|node| node.reason).collect();
+        assert_eq!(reasons, ["ECC errors - pendi+", "gres/gpu GRES core s"]);
     }
 
     #[test]

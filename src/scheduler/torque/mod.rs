@@ -2,7 +2,6 @@
 //!
 //! Checked with 6.1.3. Its history is in files that only root reads (`tracejob`), so there is none.
 
-mod answer;
 mod directives;
 mod qdel;
 mod qstat;
@@ -18,7 +17,6 @@ use crate::command::{CommandError, Output, Tool};
 use crate::job::{ArraySpec, SchedulerKind};
 use crate::site::SiteModel;
 
-pub(super) use answer::{read_text, read_xml};
 pub use directives::directives;
 
 const NAME: &str = "torque";

@@ -4,10 +4,10 @@
 //! in an XML document of its own, and the exit code is 153 if one is unknown. Jobs that ended stay known for the server's
 //! `keep_completed` seconds.
 
-use super::answer::{Thing, read_text, read_xml};
 use super::{NAME, Torque, failed, states, unanswered, unreachable};
 use crate::command::Output;
 use crate::record::QueueEntry;
+use crate::scheduler::pbs::answer::{Thing, read_text, read_xml};
 use crate::scheduler::pbs::own::own_entries;
 use crate::scheduler::pbs::values::whole_jobs;
 use crate::scheduler::retry::patiently;

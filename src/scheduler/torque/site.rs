@@ -1,10 +1,10 @@
 //! `qstat -Q -f`, `qstat -B -f` and `pbsnodes -x`: queues with their limits, the server, the nodes.
 
-use super::answer::{Thing, read_text, read_xml};
 use super::{NAME, Torque, failed, unanswered, unreachable};
 use crate::clock::now_ms;
 use crate::job::SchedulerKind;
 use crate::scheduler::SchedulerError;
+use crate::scheduler::pbs::answer::{Thing, read_text, read_xml};
 use crate::scheduler::pbs::values::{size, walltime};
 use crate::scheduler::retry::patiently;
 use crate::site::{NodeType, Queue, SiteModel};

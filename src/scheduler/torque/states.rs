@@ -1,8 +1,8 @@
 //! Torque's jobs in dlrun's words (`qstat(1B)` and `pbs_job.h` of 6.1.3; what was seen is named).
 
-use super::answer::Thing;
 use crate::job::{JobId, JobState};
 use crate::record::{ExitStatus, QueueEntry};
+use crate::scheduler::pbs::answer::Thing;
 use crate::scheduler::pbs::ends::{self, Pbs};
 use crate::scheduler::pbs::values::{hosts, time_ms};
 
@@ -126,7 +126,7 @@ impl Hold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheduler::torque::answer::{read_text, read_xml};
+    use crate::scheduler::pbs::answer::{read_text, read_xml};
 
     fn ended(exit_status: Option<&str>) -> (JobState, Option<ExitStatus>) {
         let end = End::of(exit_status);

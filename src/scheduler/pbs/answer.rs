@@ -1,4 +1,5 @@
-//! What `qstat` and `pbsnodes` say of jobs, queues and nodes, as names and values: out of XML, or out of text.
+//! What `qstat` and `pbsnodes` say of jobs, queues and nodes, as names and values: out of XML, or out of text. OpenPBS's
+//! JSON becomes the same ([`crate::scheduler::openpbs::json::things`]).
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,13 @@ pub(in crate::scheduler) struct Thing {
 
 impl Thing {
     /// The value of an attribute; none where it is absent or empty.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub(in crate::scheduler) fn get(&self, name: &str) -> Option<&str> {
         self.attributes.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A whole number.
+    pub(in crate::scheduler) fn number<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
+        self.get(name)?.parse().ok()
     }
 }
 
@@ -88,11 +94,14 @@ fn unescaped(text: &str) -> String {
 }
 
 /// Reads the text of `qstat -f` and `qstat -Q -f` (`Job Id: 14.vm`, `    name = value`, a tab before what goes on from the
-/// line before) and of `qstat -B -f`. Slurm's `qstat` indents by a tab, and breaks no line.
+/// line before) and of `qstat -B -f`. Slurm's `qstat` indents by a tab, and breaks no line. With `-w` no line is broken, but
+/// values hold line breaks of their own: what is not indented belongs to the value before, unless nothing is, as where a
+/// mail has lost it. Of a name that stands twice the first counts: a variable could hold lines that look like attributes.
 pub(in crate::scheduler) fn read_text(text: &str) -> Vec<Thing> {
     let mut things: Vec<Thing> = Vec::new();
     let mut last: Option<String> = None;
     let mut indent = ' ';
+    let is_indented = text.lines().any(|line| line.starts_with([' ', '\t']));
     for line in text.lines() {
         let head =
             ["Job Id:", "Queue:", "Server:"].iter().find_map(|head| Some((*head, line.strip_prefix(head)?)));
@@ -107,11 +116,13 @@ pub(in crate::scheduler) fn read_text(text: &str) -> Vec<Thing> {
             indent = if line.starts_with('\t') { '\t' } else { ' ' };
         }
         let tabbed = line.strip_prefix('\t').filter(|_| indent != '\t');
-        match (tabbed, attribute(line)) {
-            (None, Some((name, value))) => {
-                thing.attributes.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        let found = attribute(line).filter(|_| !is_indented || line.starts_with([' ', '\t']));
+        match (tabbed, found) {
+            (None, Some((name, value))) if !thing.attributes.contains_key(name) => {
+                thing.attributes.insert(name.to_owned(), value.to_owned());
                 last = Some(name.to_owned());
             }
+            (None, Some(_)) => {}
             // In a mail the tab has become blanks.
             (more, _) => {
                 if let Some(value) = last.as_ref().and_then(|name| thing.attributes.get_mut(name)) {
@@ -171,6 +182,16 @@ mod tests {
         assert_eq!(things[0].get("Variable_List"), Some("PBS_O_PATH=/usr/local/games,A=b = c"));
         assert_eq!((things[0].get("exit_status"), things[1].get("job_state")), (Some("7"), Some("Q")));
         assert_eq!(read_text(&text.replace('\t', "        ")), things, "as mails have it");
+    }
+
+    #[test]
+    fn lines_of_a_variable_are_no_attributes() {
+        let text = "Job Id: 7.s\n    Job_Name = a = b\n    job_state = R\n    Variable_List = A=1\nExit_status = 0\n    job_state = F\nmore\n    comment = Job run\n\nJob Id: 8[].s\n    job_state = Q\n";
+        let things = read_text(text);
+        let of = |name: &str| things[0].get(name);
+        assert_eq!((of("Job_Name"), of("job_state"), of("Exit_status")), (Some("a = b"), Some("R"), None));
+        assert_eq!((of("comment"), things[1].get("job_state")), (Some("Job run"), Some("Q")));
+        assert_eq!(read_text("    job_state = R\n"), []);
     }
 
     #[test]
