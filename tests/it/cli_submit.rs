@@ -56,7 +56,7 @@ fn json_is_one_object_with_the_run() {
         (&"job".into(), &"local".into(), &"L1".into())
     );
     let id = result["run_id"].as_str().expect("an id");
-    assert_eq!(id.len(), 16);
+    assert_eq!(id.len(), 23);
     assert_eq!(result["records"], env.run_dir(id).to_str().expect("text"));
     assert_eq!(result["output"], env.jobs().join("job-L1.out").to_str().expect("text"));
 }

@@ -243,11 +243,12 @@ fn a_full_disk_costs_no_run_and_no_sample() {
     let left = record(&other, &ended);
     assert_eq!(left.state, NodeState::Ended);
     assert!(left.usage.cpu_seconds().is_some(), "{left:?}");
-    assert!(
-        left.missing.iter().any(|missing| missing.what == "segments" && missing.why.contains("full")),
-        "{:?}",
-        left.missing
-    );
+    // What the daemon read last is missing, and that is said; or a few pages were free and it was handed over.
+    let is_said =
+        left.missing.iter().any(|missing| missing.what == "segments" && missing.why.contains("full"));
+    let handed = recorded::series(&other.run_dir(&ended));
+    let until_end = |sample: &Sample| left.ended_at_ms.is_some_and(|end| end < sample.at_ms + 1500);
+    assert!(is_said || longest_hole(&handed) < 1500 && handed.last().is_some_and(until_end), "{left:?}");
     disk.empty();
     wait_for("the disk to take samples again", || store_status(&daemon).error.is_none());
     env.write("stop", "");

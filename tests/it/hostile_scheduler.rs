@@ -38,7 +38,7 @@ fn submission_of_a_split_array_that_is_killed_half_way_loses_no_job() {
     let run = only_run(&env);
     assert_eq!((&run["job_id"], &run["state"]), (&"5001".into(), &"pending".into()), "{run}");
     assert_eq!(squeue.call().option("--jobs"), Some("5001"));
-    let _ = env.dlrun(["cancel", run["run_id"].as_str().expect("an id")]).run().code(0).says("(job 5001)");
+    let _ = env.dlrun(["cancel", run["run_id"].as_str().expect("an id")]).run().code(0).says(", job 5001)");
     assert!(env.fake("scancel").call().argv.contains(&"5001".to_owned()));
 }
 

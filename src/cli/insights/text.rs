@@ -359,9 +359,9 @@ mod tests {
             compared_text(&Compared { what, asked: Some(asked), used, ratio }, Bars::Ascii)
         };
         let above = compared("memory_bytes", Some(3.0 * 1_073_741_824.0), 2.0 * 1_073_741_824.0);
-        assert!(above.is_some_and(|text| text.ends_with("of 2.0GiB (150%, above what was asked for)")));
+        assert!(above.is_some_and(|text| text.ends_with("of 2GiB (150%, above what was asked for)")));
         let below = compared("memory_bytes", Some(1.0 * 1_073_741_824.0), 2.0 * 1_073_741_824.0);
-        assert!(below.is_some_and(|text| text.ends_with("of 2.0GiB (50%)")));
+        assert!(below.is_some_and(|text| text.ends_with("of 2GiB (50%)")));
         assert_eq!(compared("walltime_seconds", None, 60.0), None);
         assert_eq!(compared("cpus", None, 2.0).as_deref(), Some("unknown, of 2"));
     }

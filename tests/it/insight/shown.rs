@@ -121,5 +121,5 @@ fn a_damaged_segment_and_a_truncated_record_are_named_and_the_rest_is_told() {
     let record = fs::read(dir.join("record.json")).expect("a record");
     fs::write(dir.join("record.json"), &record[..record.len() / 2]).expect("ours");
     let done = env.dlrun(["show", &id]).run().code(0);
-    let _ = done.says("note: usage, limits not known").says("cannot be read: ");
+    let _ = done.says("note: usage, what slowed it down not known").says("cannot be read: ");
 }
