@@ -100,9 +100,10 @@ fn bounded(message: &impl serde::Serialize, most: usize, what: &str) -> Result<u
     }
     match serde_json::from_str(&text).map(|value: Value| has_bad_text(&value)) {
         Ok(false) => Ok(text.len()),
-        _ => {
-            refused(RefusalKind::BadRequest, format!("{what} has a text with a NUL, or one that is too long"))
-        }
+        _ => refused(
+            RefusalKind::BadRequest,
+            format!("{what} has a text with a NUL, or one of more than {MAX_NAME_BYTES} bytes"),
+        ),
     }
 }
 

@@ -74,7 +74,6 @@ pub(super) async fn serve(
         tracing::debug!(uid = peer.uid, pid = peer.pid, ?refusal, "a client was sent away");
         let _ = send(&mut stream, &refusal, patience).await;
     }
-    let _ = node.send(Asked::Gone { connection }).await;
 }
 
 /// `Err` is the last word to a client that broke a rule; `Ok` where it left.

@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -137,6 +139,7 @@ impl Recorder {
             unended: VecDeque::new(),
             wanted: None,
             names: HashMap::new(),
+            looked_up: None,
         };
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || desk.work(&queue));
         Self { jobs, backlog, updates, status, thread: thread.ok() }
@@ -221,6 +224,8 @@ struct Desk {
     wanted: Option<(u64, u64, u64)>,
     /// Names of users, by their ids.
     names: HashMap<u32, String>,
+    /// A question for a name that was not answered in time.
+    looked_up: Option<Receiver<Option<String>>>,
 }
 
 impl Desk {
@@ -329,16 +334,28 @@ impl Desk {
         self.note(done);
     }
 
-    /// A user's name, or `uid 1001` where there is none; directory services may hang (`nsswitch.conf(5)`).
+    /// A user's name, or `uid 1001` where there is none. Directory services may hang (`nsswitch.conf(5)`): one question at a time.
     fn name_of(&mut self, uid: u32) -> String {
+        let none = format!("uid {uid}");
         if let Some(name) = self.names.get(&uid) {
             return name.clone();
         }
+        if self.looked_up.as_ref().is_some_and(|hanging| hanging.try_recv() == Err(TryRecvError::Empty)) {
+            return none;
+        }
         let (sender, receiver) = channel();
-        std::thread::spawn(move || sender.send(User::from_uid(Uid::from_raw(uid))));
-        let Ok(Ok(Some(user))) = receiver.recv_timeout(NAME_TIMEOUT) else { return format!("uid {uid}") };
-        self.names.insert(uid, user.name.clone());
-        user.name
+        let look_up = move || {
+            let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+            let _ = sender.send(user.map(|user| user.name));
+        };
+        let started = std::thread::Builder::new().name("names".to_owned()).spawn(look_up);
+        match receiver.recv_timeout(NAME_TIMEOUT) {
+            Ok(found) => self.names.entry(uid).or_insert(found.unwrap_or(none)).clone(),
+            Err(_) => {
+                self.looked_up = started.is_ok().then_some(receiver);
+                none
+            }
+        }
     }
 
     fn register(&mut self, register: Register) -> Result<(), StoreError> {

@@ -354,7 +354,14 @@ impl Doorkeeper {
         let places = Places { of_user: Arc::clone(&of_user.long), of_all: Arc::clone(&self.long) };
         let turns = (Arc::clone(&of_user.turns), places);
         self.inside.insert(self.next, peer.uid);
-        tokio::spawn(connection::serve(stream, self.next, peer, self.patience, turns, self.asked.clone()));
+        let (connection, asked) = (self.next, self.asked.clone());
+        let serving =
+            tokio::spawn(connection::serve(stream, connection, peer, self.patience, turns, asked.clone()));
+        // However it ends, by a fault of ours too: its place is free again.
+        tokio::spawn(async move {
+            let _ = serving.await;
+            let _ = asked.send(Asked::Gone { connection }).await;
+        });
         self.next += 1;
     }
 

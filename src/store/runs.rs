@@ -181,7 +181,7 @@ impl Store {
             |row| row.get::<_, Option<String>>(0),
         )?;
         let shared = neighbours.iter().flatten().map(|other| shared_letters(text, other)).max();
-        for length in RunId::MIN_PREFIX.max(shared.unwrap_or(0) + 1)..RunId::LEN {
+        for length in RunId::MIN_PREFIX.max(shared.unwrap_or(0) + 1)..text.len() {
             let prefix = &text[..length];
             // A name or a job id of these very letters would be found first.
             let taken = self.rows(

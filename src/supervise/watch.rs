@@ -314,7 +314,8 @@ impl Watch {
     pub(super) fn record_of_now(&mut self, state: NodeState, ended: Option<&Ended>) -> NodeRecord {
         let mut record = self.record(state, ended);
         record.conditions = self.conditions.now(&record);
-        if ended.is_some() && record.conditions.others_cpus_busy.is_none() {
+        let is_short = record.usage.wall_seconds.is_some_and(|seconds| seconds < 1.0);
+        if ended.is_some() && is_short && record.conditions.others_cpus_busy.is_none() {
             let why =
                 "the command ran for less than a second, and the kernel counts in ticks of 10 ms".to_owned();
             record.missing.push(Missing { what: "others_cpus_busy".to_owned(), why });

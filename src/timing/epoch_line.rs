@@ -410,7 +410,9 @@ fn first_of_line(text: &str, epoch: u64) -> Option<Event<'_>> {
 fn json(text: &str) -> Option<Event<'_>> {
     let pairs = text.trim_start().starts_with("{\"").then(|| dict::read(text))?;
     let count = |key| dict::get(&pairs, key).and_then(Value::count);
-    let (epoch, step) = (count("epoch")?, count("step").or_else(|| count("iter")));
+    // A larger one is a time.
+    let epoch = count("epoch").filter(|epoch| *epoch < 1_000_000)?;
+    let step = count("step").or_else(|| count("iter"));
     let measures = pairs.iter().filter(|(name, _)| step_line::is_measure(name));
     let metrics: Vec<_> =
         measures.filter_map(|(name, value)| Some(((*name).into(), value.number()?))).collect();

@@ -25,6 +25,8 @@ enum Says {
     Iteration,
     RunStep,
     EpochEnd,
+    /// As `EpochEnd` in words that count steps elsewhere: only numbers from 1 on without a gap.
+    EpochNext,
     EpochOver,
     /// Figures of an evaluation; those that training has as well get `test_`.
     Evaluation,
@@ -111,7 +113,7 @@ pub(super) const PROGRAMS: [Program; 10] = [
         others: &[],
         forms: &[
             (
-                Says::EpochEnd,
+                Says::EpochNext,
                 r"^\s*Iteration (?<epoch>[1-9]\d*), loss = (?<m_loss>\d+\.\d{8})\s*$",
                 "Iteration 3, loss = 0.65851937",
             ),
@@ -269,7 +271,7 @@ pub(super) const PROGRAMS: [Program; 10] = [
             ),
             (
                 Says::Step,
-                r"Ep\. (?<epoch>\d+) : Up\. (?<step>\d+) :(?:.* Cost (?<m_cost>[\d.]+))?(?:.* (?<words>[\d.,]+) words/s)?",
+                r"Ep\. (?<epoch>\d+) : Up\. (?<step>\d+) :(?:.* Cost (?<m_cost>\S+))?(?:.* (?<words>[\d.,]+) words/s)?",
                 "Ep. 1 : Up. 82000 : Sen. 5,529,093 : Cost 2.79048038 : Time 817.42s : 2193.04 words/s",
             ),
             (
@@ -342,7 +344,7 @@ pub(super) const PROGRAMS: [Program; 10] = [
         forms: &[
             (
                 Says::Step,
-                r"^\s*Epoch (?<epoch>\d+) \| iter (?<step>\d+) .*\| loss train: (?<m_loss_train>[\d.]+)(?:, val: (?<m_val>\d\S*))?(?:.* iter time: (?<step_s>[\d.]+ m?s))?",
+                r"^\s*Epoch (?<epoch>\d+) \| iter (?<step>\d+) .*\| loss train: (?<m_loss_train>[^\s,]+)(?:, val: (?<m_val>\d\S*))?(?:.* iter time: (?<step_s>[\d.]+ m?s))?",
                 "Epoch 4 | iter 961 step 961 | loss train: 1.062, val: 1.057 | iter time: 529.46 ms (step)",
             ),
             (Says::Closing, r"^\s*Training time: (?<s>[\d.]+s)", "Training time: 583.36s"),
@@ -374,6 +376,8 @@ pub(super) struct Known {
     /// Its patterns, once a line was of interest.
     patterns: Vec<(Says, Regex)>,
     spoke: bool,
+    /// The number of the last [`Says::EpochNext`].
+    last: Option<u64>,
     /// Steps of the run, where announced.
     steps: Option<u64>,
     trained: Trained,
@@ -381,7 +385,14 @@ pub(super) struct Known {
 
 impl Known {
     pub(super) fn new(program: &'static Program) -> Self {
-        Self { program, patterns: Vec::new(), spoke: false, steps: None, trained: Trained::default() }
+        Self {
+            program,
+            patterns: Vec::new(),
+            spoke: false,
+            last: None,
+            steps: None,
+            trained: Trained::default(),
+        }
     }
 }
 
@@ -408,6 +419,15 @@ impl Recogniser for Known {
         let Some((says, regex, groups)) = found else { return };
         if matches!(says, Says::Closing | Says::Scored) && !self.spoke {
             return;
+        }
+        if says == Says::EpochNext {
+            let epoch = groups.name("epoch").and_then(|epoch| epoch.as_str().parse::<u64>().ok());
+            let follows =
+                epoch.filter(|epoch| *epoch == 1 || self.last.is_some_and(|last| last + 1 == *epoch));
+            self.last = follows;
+            if follows.is_none() {
+                return;
+            }
         }
         let mut facts = facts(regex, &groups, self.program.others);
         if matches!(says, Says::Evaluation | Says::Scored) {
@@ -450,7 +470,9 @@ fn event<'a>(says: Says, groups: &Captures<'a>, facts: Facts<'a>) -> Option<Even
         }
         Says::Iteration => Event::Iteration { step, of, facts },
         Says::RunStep => Event::RunStep { epoch: None, epochs, step: step?, of, facts },
-        Says::EpochEnd => Event::EpochEnd { epoch: count("epoch")?, epochs, seconds, step: None, facts },
+        Says::EpochEnd | Says::EpochNext => {
+            Event::EpochEnd { epoch: count("epoch")?, epochs, seconds, step: None, facts }
+        }
         Says::EpochOver => Event::EpochOver { seconds, step: None, facts },
         Says::Evaluation | Says::Scored => Event::Validation { facts },
         Says::Figures if facts.is_empty() => return None,
@@ -519,6 +541,22 @@ fn seconds(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn iterations_that_are_no_epochs_are_none() {
+        let program = PROGRAMS.iter().find(|program| program.name == "scikit-learn").expect("it is known");
+        let ends = |numbers: &[u64]| {
+            let (mut known, mut ends) = (Known::new(program), 0);
+            for number in numbers {
+                let text = format!("Iteration {number}, loss = 0.00851937");
+                known.read(&Line { text: &text, redrawn: false }, &mut |event| {
+                    ends += u32::from(matches!(event, Event::EpochEnd { .. }));
+                });
+            }
+            ends
+        };
+        assert_eq!((ends(&[1, 2, 3]), ends(&[20, 40, 60]), ends(&[100, 101])), (3, 0, 0));
+    }
 
     #[test]
     fn sample_of_each_form_is_read_by_it_and_by_none_before() {

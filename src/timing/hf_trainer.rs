@@ -180,14 +180,15 @@ impl HfTrainer {
             facts.throughput = Rate::of_run(rate, "samples/s");
         }
         // Another training in the same output, or the same again.
-        if epoch < self.last && whole.is_none() {
+        if epoch + SHORT_OF < self.last && whole.is_none() {
             let done = finished((epoch - SHORT_OF).max(0.0), false);
             (self.over, self.runtime, self.steps, self.ended) = (false, None, None, Some(done));
             say(Event::EpochStart { epoch: done + 1, epochs: None });
         }
         self.last = epoch;
         // Another training, in a program that has several.
-        if whole.is_some() && self.over && self.runtime != whole {
+        let is_same = |(one, other): (f64, f64)| (one - other).abs() <= 0.001 * one.max(other);
+        if whole.is_some() && self.over && !self.runtime.zip(whole).is_some_and(is_same) {
             self.ended = Some(0);
             say(Event::EpochStart { epoch: 1, epochs: None });
         }

@@ -74,7 +74,7 @@ const HEADS_OF_OTHERS: [&str; 3] = ["downloading ", "building ", "evaluating"];
 const EVALUATIONS: [&str; 4] = ["val", "eval", "test", "dev"];
 
 /// Full bars that are held back at most. Ours: the first epoch is spoken of soon.
-const MAX_HELD: usize = 16;
+const MAX_HELD: usize = 10_000;
 
 /// What a label says of its bar.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -98,7 +98,7 @@ pub(super) struct Tqdm {
     /// The bar of steps that is drawn.
     drawn: Option<Drawn>,
     /// Steps of the bars without a name before longer ones came, and of bars that turned out to be of evaluations.
-    shorter: Option<u64>,
+    shorter: Option<(u64, f64)>,
     evaluated: Option<u64>,
     /// Whether a bar was ever seen that was not full.
     partial: bool,
@@ -235,12 +235,16 @@ impl Tqdm {
             if bar.of == self.evaluated {
                 return;
             }
-            // Longer bars between those of the training are an evaluation's.
-            let drawn = self.drawn.and_then(|drawn| drawn.of).filter(|of| Some(*of) != bar.of);
-            if drawn.is_some() && bar.of == self.shorter {
-                (self.evaluated, self.drawn, self.shorter) = (drawn, None, None);
-            } else if let Some(of) = drawn.filter(|of| bar.of > Some(*of)) {
-                self.shorter = Some(of);
+            // Longer bars between those of the training are an evaluation's where they take less time.
+            let drawn = self.drawn.filter(|drawn| drawn.of.is_some() && drawn.of != bar.of);
+            if let Some((drawn, (_, seconds))) = drawn.zip(self.shorter.filter(|(of, _)| bar.of == Some(*of)))
+            {
+                if drawn.elapsed < seconds {
+                    (self.evaluated, self.drawn) = (drawn.of, None);
+                }
+                self.shorter = None;
+            } else if let Some(drawn) = drawn.filter(|drawn| bar.of > drawn.of) {
+                self.shorter = drawn.of.map(|of| (of, drawn.elapsed));
             }
         }
         let same = self.is_same(bar) && self.drawn.is_some_and(|drawn| drawn.epoch == number);
@@ -360,7 +364,8 @@ pub(super) fn subject(label: &str) -> Subject {
         return Subject::Epochs;
     }
     // Any other name is of training where it says so, or has figures.
-    let trains = any(&["train", "iter", "step", "batch", "fit", "learn", "loss", "optim", "progress"]);
+    let trains =
+        any(&["train", "iter", "step", "batch", "fit", "learn", "loss", "optim", "progress", "tuning"]);
     if any(&OTHER_WORK) || !trains && !label.contains(|c: char| c.is_ascii_digit()) {
         return Subject::Other;
     }
@@ -376,10 +381,42 @@ mod tests {
         for label in ["Running multistart_greedy", "Tokenizing train dataset", "Rollout"] {
             assert_eq!(subject(label), Subject::Other, "{label}");
         }
-        for label in ["", "Training Progress", "loss=0.5"] {
+        for label in ["", "Training Progress", "loss=0.5", "Fine-tuning"] {
             assert_eq!(subject(label), Subject::Training, "{label}");
         }
         assert_eq!(subject("[fold_2] 099/200"), Subject::Epoch(99, Some(200)));
+    }
+
+    /// Epochs and the length of the last, of bars without a name; each with its steps and seconds.
+    fn bare(bars: &[(u64, u64)]) -> (u32, u64) {
+        let mut tqdm = Tqdm::default();
+        let (mut over, mut last) = (0, 0);
+        let mut say = |event: Event<'_>| match event {
+            Event::EpochOver { step, .. } => (over, last) = (over + 1, step.map_or(0, |(step, _)| step)),
+            Event::EpochEnd { step, .. } => (over, last) = (over + 1, step.map_or(0, |(step, _)| step)),
+            _ => {}
+        };
+        for (of, seconds) in bars {
+            for (done, at) in [(of / 2, seconds / 2), (*of, *seconds)] {
+                let text = format!("{}%|#| {done}/{of} [00:{at:02}<00:01,  1.00it/s]", done * 100 / of);
+                tqdm.read(&Line { text: &text, redrawn: false }, &mut say);
+            }
+        }
+        tqdm.read(&Line { text: "Best epoch was 4", redrawn: false }, &mut say);
+        (over, last)
+    }
+
+    #[test]
+    fn of_bars_of_two_lengths_the_evaluation_takes_less_time() {
+        let (validation, training) = ((20, 4), (200, 50));
+        let epochs = [[training, validation]; 4].concat();
+        let (of_training, last) = bare(&[&[validation], &epochs[..]].concat());
+        assert!(of_training > 3 && last == 200, "{of_training} epochs of {last} steps");
+        // The bar of the longer evaluation is quick.
+        let epochs = [[(20, 50), (220, 4)]; 4].concat();
+        let (of_training, last) = bare(&epochs);
+        assert!(of_training > 2 && last == 20, "{of_training} epochs of {last} steps");
+        assert_eq!(bare(&[(20, 30); 40]).0, 40);
     }
 
     #[test]

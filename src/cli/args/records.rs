@@ -6,8 +6,8 @@ use clap::{Args, ValueHint};
 
 pub(super) const IMPORT: &str = "Read runs back that `dlrun export --format jsonl` wrote, here or elsewhere
 
-The same file twice changes nothing, and of two versions of a row the newer one stays, whichever comes first. Where a line is \
-wrong nothing of its file is taken in (exit code 65). Into your own records the files are copied, so that `list --reindex` \
+The same file twice changes nothing, and of two versions of a row the newer one stays, whichever comes first. Invalid lines are \
+reported and left out (exit code 65), all other rows are imported. Into your own records the files are copied, so that `list --reindex` \
 finds them again; runs that have a directory there are left alone. Rows of a run that did not come yet wait for it.";
 
 pub(super) const PRUNE: &str = "Delete the records of runs that are over

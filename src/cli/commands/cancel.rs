@@ -9,7 +9,8 @@ use crate::cli::error::{Error, Kind};
 use crate::cli::session::Session;
 use crate::cli::track::{Tracked, Tracker, job_ref};
 use crate::clock::now_ms;
-use crate::job::{ArraySpec, JobState, RunId, SchedulerKind};
+use crate::job::{ArraySpec, JobState, Launcher, RunId, SchedulerKind};
+use crate::plan::Plan;
 
 /// Runs the verb. All runs are found before any is cancelled; a run that is over stays as it is. One that cannot be
 /// cancelled keeps no other from it.
@@ -44,8 +45,8 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
     finish(session, &told, &text, failures)
 }
 
-/// How long programs have between the notice and `qdel`, and how soon nodes look for it: Torque's own default (`kill_delay`).
-const NOTICE: Duration = Duration::from_secs(2);
+/// How long programs have between the notice and `qdel`; nodes look for it every two seconds.
+const NOTICE: Duration = Duration::from_secs(4);
 
 /// Torque kills all nodes but the first at once. Their scripts see a cancel that is written down, and pass it on as SIGTERM.
 fn give_notice(tracker: &Tracker<'_>, tracked: &[Tracked]) {
@@ -53,8 +54,11 @@ fn give_notice(tracker: &Tracker<'_>, tracked: &[Tracked]) {
     for run in tracked {
         let (record, state) = (&run.record, run.status.state);
         if record.scheduler == SchedulerKind::Torque && record.nodes > 1 && state == JobState::Running {
-            let run = tracker.state.run(&record.run_id);
-            is_given |= run.is_ok_and(|run| run.write_cancel(now_ms(), None).is_ok());
+            let Ok(run) = tracker.state.run(&record.run_id) else { continue };
+            let plan = run.read_plan().ok().and_then(|text| serde_json::from_str::<Plan>(&text).ok());
+            if plan.is_some_and(|plan| plan.launcher == Launcher::Each) {
+                is_given |= run.write_cancel(now_ms(), None).is_ok();
+            }
         }
     }
     if is_given {

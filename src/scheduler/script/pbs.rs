@@ -188,7 +188,7 @@ dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
     done
     wait "$forget"
     # `qdel` comes next, and the scheduler then knows that the job was cancelled.
-    [ ! -e "$dlrun_dir/asked" ] || sleep 5
+    [ ! -e "$dlrun_dir/asked" ] || sleep 6
     exit "$code"
 }
 dlrun_forget() { # dlrun_forget PID NODES: empties the file once each node has begun, or the launcher is over
@@ -253,7 +253,7 @@ over "$dlrun_code""#
 const HEED: &str = r#"dlrun_heed() {
     local asked=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID at
     [ -n "$DLRUN_RUN_ID" ] && [ ! -e "$asked/cancel.json" ] || return
-    while read -r -t 0.5; [ $? -gt 128 ]; do
+    while read -r -t 2; [ $? -gt 128 ]; do
         # Reading the directory makes NFS ask again.
         for at in "$asked"/cancel.jso[n]; do
             [ ! -e "$at" ] || { : > "$dlrun_dir/asked"; kill -s TERM "$$"; return; }

@@ -189,7 +189,7 @@ fn bare(text: &str) -> String {
     let indents =
         lines.iter().filter(|line| !is_empty(line)).map(|line| line.len() - line.trim_start().len());
     let indent = indents.min().unwrap_or(0);
-    lines.iter().map(|line| line.get(indent..).unwrap_or_default().to_owned() + "\n").collect()
+    lines.iter().map(|line| line.get(indent..).unwrap_or(line.trim_start()).to_owned() + "\n").collect()
 }
 
 /// Where a JSON object begins, at the beginning of a line.
