@@ -14,6 +14,7 @@ use super::table::{rendered, table};
 use super::telemetry;
 use super::track::Tracked;
 use super::when::{ago, local_time, seconds_between};
+use crate::clock::now_ms;
 use crate::diagnostic::printable;
 use crate::insight::Insight;
 use crate::job::JobState;
@@ -109,7 +110,7 @@ pub(crate) fn with_curves(
     let notes = match ran_seconds(&tracked.status) {
         Some(seconds) if seconds < TOO_SHORT_SECONDS => {
             let ran = display_seconds(seconds);
-            format!("note: it ran {ran}, too short for advice and for shares of what was asked for\n")
+            format!("note: it ran {ran}, too short for further figures\n")
         }
         _ if has_begun => insights::notes(insight, tracked.status.state.is_final()) + &uncounted(tracked),
         _ => String::new(),
@@ -175,7 +176,10 @@ fn table_text(tracked: &Tracked, records: &str, insight: &Insight, bars: Bars, i
     );
     if let Some(started) = status.started_at_ms {
         let waited = display_seconds(seconds_between(record.submitted_at_ms, started));
-        row("started", format!("{} (waited {waited})", local_time(started)));
+        let running = (status.state == JobState::Running)
+            .then(|| format!(", running for {}", display_seconds(seconds_between(started, now_ms()))));
+        let running = running.unwrap_or_default();
+        row("started", format!("{} (waited {waited}{running})", local_time(started)));
     }
     if let (Some(started), Some(ended)) = (status.started_at_ms, status.ended_at_ms) {
         row(
@@ -349,9 +353,10 @@ fn remarks(tracked: &Tracked) -> String {
                 gap.why
             ));
         }
-        if ran_seconds(&tracked.status).is_none_or(|seconds| seconds >= TOO_SHORT_SECONDS) {
-            lines.extend(missing_lines(name, &node.missing));
-        }
+        let is_long = ran_seconds(&tracked.status).is_none_or(|seconds| seconds >= TOO_SHORT_SECONDS);
+        // Why there are no epochs is never too much.
+        let shown = node.missing.iter().filter(|missing| is_long || missing.what == "timing");
+        lines.extend(missing_lines(name, &shown.cloned().collect::<Vec<_>>()));
     }
     lines.extend(
         tracked.reading.notes.iter().map(|note| format!("{} cannot be read: {}", note.what, note.why)),

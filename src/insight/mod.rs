@@ -128,7 +128,10 @@ fn unmeasured(view: &RunView<'_>, used: &Used, timing: Option<&Timing>) -> Vec<U
         note("usage", "there is no record of any node".to_owned());
         return found;
     }
-    if timing.is_none() {
+    // Why the output was not read at all is in the record.
+    let is_unread =
+        view.nodes.iter().any(|node| node.record.missing.iter().any(|missing| missing.what == "timing"));
+    if timing.is_none() && !is_unread {
         let why = "no line of the output was recognised as the end of an epoch or a step; dlrun timings OUTPUT helps \
                    to find a pattern";
         note("timing", why.to_owned());

@@ -125,7 +125,8 @@ pub fn setting(view: &RunView<'_>, timing: Option<&Timing>) -> Setting {
         omp_num_threads: once(nodes.iter().filter_map(|node| node.host.omp_num_threads.clone())),
         gpu_models,
         gpu_clock_mhz: mean(&clocks),
-        gpu_throttled_seconds: gpus.iter().map(|gpu| gpu.throttled_seconds).sum(),
+        // A sum of nothing is -0.
+        gpu_throttled_seconds: gpus.iter().map(|gpu| gpu.throttled_seconds).fold(0.0, |sum, one| sum + one),
         gpu_drivers: once(gpus.iter().filter_map(|gpu| gpu.gpu.driver.clone())),
         image: image(view, &nodes),
         framework: framework_text,

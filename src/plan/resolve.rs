@@ -274,6 +274,9 @@ impl<'a> Resolver<'a> {
         self.pass_through(resources, scheduler);
         self.variables(resources, scheduler);
         self.fit(resources, scheduler);
+        if scheduler == SchedulerKind::Slurm && resources.walltime.is_some_and(|limit| limit.0 % 60 > 0) {
+            self.notes.push("Slurm rounds time limits up to whole minutes".to_owned());
+        }
     }
 
     fn output(&mut self, name: &str) -> Option<String> {

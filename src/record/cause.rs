@@ -120,6 +120,9 @@ impl Cause {
 
 fn ending(exit: ExitStatus) -> String {
     match exit {
+        ExitStatus::Code(code @ 127) => {
+            format!("ended with exit code {code}, a shell's for a command that is not found")
+        }
         ExitStatus::Code(code) => format!("ended with exit code {code}"),
         ExitStatus::Signal(signal) => format!("was ended by {}", signal_name(signal)),
     }

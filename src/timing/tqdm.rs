@@ -224,6 +224,25 @@ impl Tqdm {
         })
     }
 
+    /// True of a bar without a name that turned out to be of evaluations. Longer bars between those of the training are, where they
+    /// take less time.
+    fn is_of_evaluation(&mut self, bar: &Bar<'_>) -> bool {
+        if bar.of == self.evaluated {
+            return true;
+        }
+        let drawn = self.drawn.filter(|drawn| drawn.of.is_some() && drawn.of != bar.of);
+        let before = self.shorter.filter(|(of, _)| bar.of == Some(*of));
+        if let Some((drawn, (_, seconds))) = drawn.zip(before) {
+            if drawn.elapsed < seconds {
+                (self.evaluated, self.drawn) = (drawn.of, None);
+            }
+            self.shorter = None;
+        } else if let Some(drawn) = drawn.filter(|drawn| bar.of > drawn.of) {
+            self.shorter = drawn.of.map(|of| (of, drawn.elapsed));
+        }
+        false
+    }
+
     fn read_steps<'a>(
         &mut self,
         bar: &Bar<'a>,
@@ -231,21 +250,8 @@ impl Tqdm {
         say: &mut dyn FnMut(Event<'a>),
     ) {
         let number = epoch.map(|(epoch, _)| epoch);
-        if number.is_none() && bar.of.is_some() && bar.label.is_empty() {
-            if bar.of == self.evaluated {
-                return;
-            }
-            // Longer bars between those of the training are an evaluation's where they take less time.
-            let drawn = self.drawn.filter(|drawn| drawn.of.is_some() && drawn.of != bar.of);
-            if let Some((drawn, (_, seconds))) = drawn.zip(self.shorter.filter(|(of, _)| bar.of == Some(*of)))
-            {
-                if drawn.elapsed < seconds {
-                    (self.evaluated, self.drawn) = (drawn.of, None);
-                }
-                self.shorter = None;
-            } else if let Some(drawn) = drawn.filter(|drawn| bar.of > drawn.of) {
-                self.shorter = drawn.of.map(|of| (of, drawn.elapsed));
-            }
+        if number.is_none() && bar.of.is_some() && bar.label.is_empty() && self.is_of_evaluation(bar) {
+            return;
         }
         let same = self.is_same(bar) && self.drawn.is_some_and(|drawn| drawn.epoch == number);
         let was_full = self.drawn.is_some_and(|drawn| drawn.of == Some(drawn.step) && drawn.epoch == number);

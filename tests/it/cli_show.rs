@@ -196,7 +196,7 @@ fn run_of_a_moment_gets_one_line_instead_of_excuses() {
     let id = ran(&env, "short", "true");
     let text = env.dlrun(["show", &id]).run().code(0).text();
     let notes: Vec<&str> = text.lines().filter(|line| line.starts_with("note: ")).collect();
-    assert!(matches!(notes[..], [note] if note.contains("too short for advice")), "{text}");
+    assert!(matches!(notes[..], [note] if note.contains("too short for further figures")), "{text}");
 }
 
 #[test]

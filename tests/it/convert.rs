@@ -708,15 +708,13 @@ fn output_with_the_jobs_id_is_kept_and_another_is_named() {
     }
     let of_array = made("--array=0-3 --output=logs/%A_%a.out");
     assert!(of_array.job_file.contains("output = \"logs/%A_%a.out\""), "{}", of_array.job_file);
+    // Each element has a job id of its own in `%j`.
+    let of_elements = made("--array=0-3 --output=logs/%j.out");
+    assert!(of_elements.job_file.contains("output = \"logs/%A_%a.out\""), "{}", of_elements.job_file);
+    assert!(!of_elements.notes.is_empty());
     let of_pbs = convert("#PBS -j oe -o logs/$PBS_JOBNAME.$PBS_JOBID.log\npython3 a.py\n", None);
     assert!(of_pbs.expect("a job").job_file.contains("output = \"logs/%x.%j.log\""));
-    for named in [
-        "--output=%j_%a.out",
-        "--array=0-3 --output=%j.out",
-        "--output=all.log",
-        "--output=%N-%j.out",
-        "--error=%j.err",
-    ] {
+    for named in ["--output=%j_%a.out", "--output=all.log", "--output=%N-%j.out", "--error=%j.err"] {
         let converted = made(named);
         assert!(!converted.job_file.contains("output = ") && !converted.notes.is_empty(), "{named}");
     }

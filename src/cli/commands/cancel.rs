@@ -115,8 +115,17 @@ fn cancel(
     };
     if is_over {
         let line = match asked.filter(|_| !tracked.status.state.is_final()) {
-            Some(asked) => format!("{} {asked} of {} is over already\n", elements_word(asked), record.run_id),
-            None => format!("{} is over already: {}\n", record.run_id, tracked.status.state),
+            Some(asked) => format!(
+                "{} {asked} of {} is over already\n",
+                elements_word(asked),
+                &record.run_id.as_str()[..6]
+            ),
+            None => format!(
+                "{} ({}) is over already: {}\n",
+                &record.run_id.as_str()[..6],
+                record.name,
+                tracked.status.state
+            ),
         };
         return Ok((told(false), line));
     }

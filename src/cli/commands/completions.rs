@@ -65,6 +65,10 @@ _dlrun_with_words() {
     --set) kind=keys; compopt -o nospace 2> /dev/null ;;
     -*) kind= ;;
     esac
+    # Without a word every option fits, and bash would write their first letter instead of offering files.
+    case $cur$kind${COMP_WORDS[1]} in
+    submit | check | plan | render | convert | timings | explain | import) COMPREPLY=() ;;
+    esac
     [ "$COMP_CWORD" -gt 1 ] && [ -n "$kind" ] && [[ $cur != -* ]] || return 0
     COMPREPLY=()
     # `compgen -W` would expand the words.

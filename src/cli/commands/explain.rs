@@ -8,6 +8,8 @@ use crate::cli::args::Explain;
 use crate::cli::error::{Error, Kind};
 use crate::cli::output::Output;
 use crate::cli::table::{rendered, table};
+use crate::job::SchedulerKind;
+use crate::scheduler::reason_meaning;
 use crate::scheduler::seen::{self, Columns, JobSeen, MAX_BYTES, NodeSeen, Printed, Seen};
 use crate::units::display_seconds;
 
@@ -59,7 +61,7 @@ fn to_text(seen: &Seen) -> String {
         text.push_str(&format!("{}{later}: {}\n  {}\n", error.error_class, error.words, error.meaning));
     }
     if !seen.jobs.is_empty() {
-        text.push_str(&jobs(&seen.jobs));
+        text.push_str(&jobs(&seen.jobs, seen.scheduler == "slurm"));
     }
     if !seen.nodes.is_empty() {
         text.push_str(&nodes(&seen.nodes));
@@ -67,7 +69,7 @@ fn to_text(seen: &Seen) -> String {
     text
 }
 
-fn jobs(jobs: &[JobSeen]) -> String {
+fn jobs(jobs: &[JobSeen], is_slurm: bool) -> String {
     let mut table = table();
     table.set_header(["JOB", "NAME", "STATE", "SAID", "EXIT", "STARTED", "RAN", "NODES", "GPUS", "REASON"]);
     for job in jobs {
@@ -85,13 +87,26 @@ fn jobs(jobs: &[JobSeen]) -> String {
             job.elapsed_s.map_or_else(|| "-".to_owned(), seconds),
             number(job.nodes),
             number(job.gpus),
-            job.reason.clone().unwrap_or_default(),
+            reason(job, is_slurm),
         ]);
     }
     rendered(table)
 }
 
+/// The reason, and what Slurm means by it.
+fn reason(job: &JobSeen, is_slurm: bool) -> String {
+    let said = job.reason.clone().unwrap_or_default();
+    match reason_meaning(SchedulerKind::Slurm, &said).filter(|_| is_slurm && job.state == "pending") {
+        Some(meaning) => format!("{said}: {meaning}"),
+        None => said,
+    }
+}
+
 fn exit(job: &JobSeen) -> String {
+    // Slurm's mark of a step that was killed for memory is no signal (`slurmstepd`).
+    if job.signal == Some(125) && job.state == "out_of_memory" {
+        return "-".to_owned();
+    }
     match (job.exit_code, job.signal.filter(|signal| *signal != 0)) {
         (_, Some(signal)) => format!("signal {signal}"),
         (Some(code), None) => code.to_string(),

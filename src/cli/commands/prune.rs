@@ -100,12 +100,12 @@ fn choose(
             named.contains(&run_id)
         };
         let why = if tracker.store.is_imported(&run_id)? {
-            Some("it was imported".to_owned())
+            Some("imported".to_owned())
         } else if !is_over {
-            Some(format!("it is {}", row.status.state))
+            Some(row.status.state.to_string())
         } else {
             (now_ms().saturating_sub(ended) < SETTLED_AFTER_MS)
-                .then(|| "it ended less than a minute ago".to_owned())
+                .then(|| "ended less than a minute ago".to_owned())
         };
         match why {
             Some(why) if is_meant => left.push((run_id, why)),
@@ -217,7 +217,9 @@ fn to_json(chosen: &Chosen) -> Value {
 
 fn to_text(chosen: &[Chosen], left: &[(RunId, String)], is_done: bool) -> String {
     if chosen.is_empty() {
-        let stay = left.first().map(|(_, why)| format!(" ({} stay: {why})", left.len()));
+        let reasons: BTreeSet<&str> = left.iter().map(|(_, why)| why.as_str()).collect();
+        let reasons = reasons.into_iter().collect::<Vec<_>>().join(", ");
+        let stay = (!left.is_empty()).then(|| format!(" ({} kept: {reasons})", left.len()));
         return format!("no runs to delete{}\n", stay.unwrap_or_default());
     }
     let chosen: Vec<&Chosen> = chosen.iter().filter(|one| one.is_deleted == is_done).collect();

@@ -7,13 +7,16 @@ pub(super) const ONE_FILE: &str = "dlrun writes output and errors to one file wi
 
 /// Sets `run.output`, or notes that dlrun names the file: without the job's id in its name it could be other jobs' too.
 pub(super) fn set(pattern: &str, origin: &Origin, draft: &mut Draft) {
+    let (is_array, has_index) = (draft.holds("resources.array"), pattern.contains("%a"));
+    // The id of an element's job is its own; under one name for all elements it is the array's with the index.
+    let pattern = if is_array && !has_index { pattern.replace("%j", "%A_%a") } else { pattern.to_owned() };
     let is_own = ["%j", "%A"].iter().any(|id| pattern.contains(id));
-    let value = Value::Text(pattern.to_owned());
-    if is_own
-        && pattern.contains("%a") == draft.holds("resources.array")
-        && Draft::takes("run.output", &value)
-    {
+    let value = Value::Text(pattern.clone());
+    if is_own && pattern.contains("%a") == is_array && Draft::takes("run.output", &value) {
         let _ = draft.set("run.output", value, origin);
+        if is_array && !has_index {
+            draft.note(origin, "each element's file is named by the array's id and the element's index");
+        }
     } else {
         draft.note(origin, ONE_FILE);
     }
