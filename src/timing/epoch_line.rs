@@ -341,6 +341,9 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
         });
     }
     let words = rest.trim_matches(|c: char| !c.is_alphanumeric());
+    if words.is_empty() && after.starts_with(':') && is_bullet(before) {
+        return None;
+    }
     if step_before.is_none()
         && words.is_empty()
         && ["end of", "finished", "completed"].iter().any(|word| scan::holds(before, word))
@@ -375,6 +378,12 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
         return Some(Event::EpochEnd { epoch, epochs, seconds, step: None, facts });
     }
     (!facts.metrics.is_empty()).then_some(Event::Mention { epoch, epochs, facts })
+}
+
+/// True for what stands before an item of a list of settings: `INFO  * epoch: 15`.
+fn is_bullet(before: &str) -> bool {
+    let before = before.trim();
+    matches!(before, "*" | "-") || before.strip_suffix('*').is_some_and(|text| text.ends_with([' ', '\t']))
 }
 
 /// How many epochs a line says that there will be: `starting training for 30 epochs...`.
@@ -456,7 +465,10 @@ pub(super) fn header(text: &str) -> Option<(u64, Option<u64>)> {
 
 /// The epoch that the label of a bar names: `Train Epoch 3/10`, `Epoch [3] loss 0.1`, `[3/10]`, `Train 3/10`.
 pub(super) fn numbered(label: &str) -> Option<(u64, Option<u64>)> {
-    if let Some((_, after)) = split_at_word(label) {
+    // `Training for epoch_3`
+    let joined =
+        || scan::after(label, "epoch_").filter(|text| text.starts_with(|c: char| c.is_ascii_digit()));
+    if let Some(after) = split_at_word(label).map(|(_, after)| after).or_else(joined) {
         return epoch_number(after).map(|(epoch, epochs, _)| (epoch, epochs));
     }
     let bare = label.trim_start_matches(|c: char| c.is_alphabetic() || matches!(c, ' ' | '[' | '(' | ':'));
@@ -613,6 +625,8 @@ mod tests {
             "Epoch 3: loading took 12 s",
             "Epoch 3 validation took 12 s",
             "Validation epoch 3 took 2 s",
+            "2023-08-25 09:20:45 INFO     \t * epoch: 15",
+            "- epoch: 15",
             "Saved checkpoint for epoch 3 in 1.2 s",
             "Best model at epoch 3 after 300 s",
             "WARNING: epoch 3 took 2 s",

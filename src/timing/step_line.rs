@@ -53,6 +53,9 @@ const TOTALS: [&str; 22] = [
     "training of experiment is done",
 ];
 
+/// Parts of names of settings of a loss.
+const SETTINGS: [&str; 5] = ["weight", "coef", "scale", "lambda", "smooth"];
+
 /// First words of lines of figures: of training, and of an evaluation.
 const TRAINED: [&str; 2] = ["train", "training"];
 const EVALUATED: [&str; 7] = ["val", "valid", "validation", "test", "dev", "eval", "evaluation"];
@@ -217,8 +220,10 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     let is = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
     let (trained, evaluated) = (is(&TRAINED), is(&EVALUATED));
     if !trained && !evaluated {
-        // A server answers requests.
-        if scan::holds(text, "requests/s") || scan::holds(text, "req/s") {
+        // A server answers requests; `loss_weights: {'dice': 1}` are settings.
+        let name = text.split([':', '=']).next().unwrap_or_default();
+        let set = SETTINGS.iter().any(|word| scan::holds(name, word));
+        if set || scan::holds(text, "requests/s") || scan::holds(text, "req/s") {
             return None;
         }
         let said = scan::starts_with_any(
@@ -364,6 +369,13 @@ mod tests {
     fn the_rate_of_a_server_is_none_of_training() {
         assert!(figures("Throughput: 5.21 requests/s, 2012.44 tokens/s").is_none());
         assert!(figures("Throughput: 2012.44 tokens/s").is_some());
+    }
+
+    #[test]
+    fn settings_of_a_loss_are_no_figures() {
+        for text in ["loss_weights: {'bce': 1, 'dice': 1}", "Loss scale: 65536.0", "loss_smooth = 0.1"] {
+            assert!(figures(text).is_none(), "{text}");
+        }
     }
 
     #[test]

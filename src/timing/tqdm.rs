@@ -380,6 +380,7 @@ mod tests {
             assert_eq!(subject(label), Subject::Training, "{label}");
         }
         assert_eq!(subject("[fold_2] 099/200"), Subject::Epoch(99, Some(200)));
+        assert_eq!(subject("Training for epoch_3: "), Subject::Epoch(3, None));
     }
 
     #[test]
