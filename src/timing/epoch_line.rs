@@ -373,7 +373,10 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     if seconds.is_some()
         || validated
         || over
-        || scan::starts_with_any(words, &["done", "finished", "completed", "complete", "ended"])
+        || scan::starts_with_any(
+            words,
+            &["done", "finished", "completed", "complete", "ended", "average ", "avg "],
+        )
     {
         return Some(Event::EpochEnd { epoch, epochs, seconds, step: None, facts });
     }
@@ -595,6 +598,12 @@ mod tests {
         assert_eq!(facts.metrics, [("loss".into(), 0.3), ("val acc".into(), 97.5)]);
         assert_eq!(facts.throughput, crate::timing::event::Rate::of_run(512.5, "samples/s"));
         assert_eq!(facts.step_seconds, Some(0.35));
+    }
+
+    #[test]
+    fn average_of_an_epoch_ends_it() {
+        let event = told("2025-03-02 05:24:38,655 - INFO - Epoch 20 - Average Train Loss: 1.6334");
+        assert!(matches!(event, Some(Event::EpochEnd { epoch: 20, .. })), "{event:?}");
     }
 
     #[test]

@@ -7,6 +7,9 @@ use std::borrow::Cow;
 /// Longest name of a metric in bytes; longer ones are not names.
 const MAX_NAME: usize = 64;
 
+/// Words of a metric's name. Ours: `discriminator loss on real images` is one, a sentence is none.
+const MAX_NAME_WORDS: usize = 5;
+
 /// `042` as 42.
 pub(super) fn unsigned(text: &str) -> Option<(u64, &str)> {
     let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
@@ -269,9 +272,11 @@ pub(super) fn name(between: &str) -> &str {
     name[begin..].trim_start_matches([' ', '-', ':', '>', '=', '.', '%', '*', '/']).trim_end()
 }
 
-/// `name` as a metric's name; `None` where it cannot be one.
+/// `name` as a metric's name; `None` where it cannot be one, as a sentence or a file of source code.
 pub(super) fn metric_name(name: &str) -> Option<Cow<'_, str>> {
-    (name.len() <= MAX_NAME && name.contains(char::is_alphabetic)).then_some(Cow::Borrowed(name))
+    let file = [".py", ".h", ".cc", ".cpp", ".cu"].iter().any(|kind| name.ends_with(kind));
+    let fits = name.len() <= MAX_NAME && name.split_whitespace().count() <= MAX_NAME_WORDS && !file;
+    (fits && name.contains(char::is_alphabetic)).then_some(Cow::Borrowed(name))
 }
 
 /// The numbers of a text that stand behind `name:` or `name=`, as metrics; those called one of `others` are left out.

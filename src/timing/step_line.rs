@@ -193,7 +193,16 @@ pub(super) fn first_time(text: &str) -> Option<f64> {
         if let Some((seconds, rest)) = scan::duration(from) {
             return (!rest.starts_with('/')).then_some(seconds);
         }
-        if let Some((seconds, _)) = bar::clock(from) {
+        if let Some((seconds, rest)) = bar::clock(from) {
+            // `finished at Sat Oct 25 02:20:47 2025` is a time of day.
+            let year = rest.trim_start();
+            let of_day = between.trim_end().ends_with(" at")
+                || rest.len() > year.len()
+                    && scan::unsigned(year).is_some_and(|(year, _)| (1990..2100).contains(&year));
+            if of_day {
+                numbers.skip_to(rest);
+                continue;
+            }
             return Some(seconds);
         }
         if let Some(scale) = plain_figures::unit_in_name(between) {
@@ -348,6 +357,7 @@ mod tests {
             ("INFO: Total training time: 1.5 hours", 5400.0),
             ("--- 12.25 seconds ---", 12.25),
             ("Finished training, took 90 sec.", 90.0),
+            ("Training finished at Sat Oct 25 02:20:47 2025 | Elapsed time: 19408.62 s", 19408.62),
         ] {
             let Some(Event::RunEnd { seconds: Some(seconds), .. }) = total(text, true) else {
                 panic!("{text}")
