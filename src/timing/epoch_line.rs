@@ -142,7 +142,8 @@ impl Recogniser for EpochLine {
                 self.headed = Some((epoch, of));
             }
             // PyTorch-GAN and BasicSR count from 0.
-            self.zero |= line.text.contains("] [Batch ") || line.text.contains("<epoch:");
+            let basic_sr = line.text.contains("<epoch:") && line.text.contains("iter:");
+            self.zero |= line.text.contains("] [Batch ") || basic_sr;
             let event = self.settle(event);
             return say(event);
         }
@@ -301,6 +302,7 @@ impl EpochLine {
             "epoch duration",
             "time for epoch",
             "time for this epoch",
+            "train epoch time",
             "this epoch took",
         ];
         if !scan::starts_with_any(text, &said) {
@@ -355,7 +357,15 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     {
         return Some(Event::EpochStart { epoch, epochs });
     }
-    let Read { step, named_seconds, idle_seconds, facts } = plain_figures::read(rest);
+    // `epoch:[ 3/25 ] val step:0    loss: 2.8`
+    if scan::starts_with_any(words, &["val step", "val iter", "test step", "test iter", "eval step"]) {
+        return None;
+    }
+    let Read { step, named_seconds, idle_seconds, mut facts } = plain_figures::read(rest);
+    // The pace of an evaluation is not that of the training.
+    if scan::starts_with_any(words, &["val ", "test ", "eval "]) {
+        (facts.throughput, facts.step_seconds) = (None, None);
+    }
     let validated = facts.metrics.iter().any(|(name, _)| is_evaluated(name));
     // `epoch: 3, steps: 5391 - train loss: 166.0 - valid loss: 66.64`: how many there were.
     let summed = validated && scan::holds(rest, "steps:");
@@ -375,7 +385,7 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
         || over
         || scan::starts_with_any(
             words,
-            &["done", "finished", "completed", "complete", "ended", "average ", "avg "],
+            &["done", "finished", "completed", "complete", "ended", "average ", "avg ", "training ends"],
         )
     {
         return Some(Event::EpochEnd { epoch, epochs, seconds, step: None, facts });
@@ -620,6 +630,14 @@ mod tests {
             let event = told(text);
             assert!(matches!(event, Some(Event::EpochStart { epoch: 1, .. })), "{text}: {event:?}");
         }
+        assert!(matches!(
+            told("Epoch 1 training ends, total 99.33s"),
+            Some(Event::EpochEnd { seconds: None, .. })
+        ));
+        assert!(matches!(
+            told("epoch:[ 3/25 ] train step:100  loss: 2.5"),
+            Some(Event::Step { step: 100, .. })
+        ));
         assert!(matches!(told("Epoch 1 done"), Some(Event::EpochEnd { seconds: None, .. })));
         assert!(matches!(told("train epoch: 1, loss: 0.2, lr=0.1"), Some(Event::Mention { epoch: 1, .. })));
     }
@@ -636,6 +654,7 @@ mod tests {
             "Validation epoch 3 took 2 s",
             "2023-08-25 09:20:45 INFO     \t * epoch: 15",
             "- epoch: 15",
+            "epoch:[ 25/25 ] val step:0    loss: 2.69097 top1: 0.32812",
             "Saved checkpoint for epoch 3 in 1.2 s",
             "Best model at epoch 3 after 300 s",
             "WARNING: epoch 3 took 2 s",

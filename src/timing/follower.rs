@@ -410,7 +410,14 @@ impl Reader {
             mixed || others == ours && other.certain.is_some() == first.certain.is_some()
         };
         for other in others.iter().filter(equal) {
-            fill(&mut progress, other.progress());
+            let other = other.progress();
+            // Bars of more or fewer steps than the epochs have are of something else.
+            let bars = other.epoch_numbering == Some(EpochNumbering::Unnumbered);
+            let steps = progress.steps_per_epoch.zip(other.steps_per_epoch);
+            if !(bars && progress.epochs_completed > 0 && steps.is_some_and(|(ours, theirs)| ours != theirs))
+            {
+                fill(&mut progress, other);
+            }
         }
         // Who is not certain of its program may still read figures that the first has no word for.
         let weight = first.recogniser.weight();

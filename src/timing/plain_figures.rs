@@ -116,6 +116,7 @@ impl<'a> Read<'a> {
     /// Takes one number with what stands before it; returns where to go on if that is not right behind the number.
     fn take(&mut self, between: &'a str, value: f64, from: &'a str) -> Option<&'a str> {
         let name = scan::name(between);
+        let name = name.strip_prefix("train ").filter(|step| STEP_NAMES.contains(step)).unwrap_or(name);
         let of_steps = STEP_NAMES.iter().any(|step| name.eq_ignore_ascii_case(step));
         if of_steps
             && let Some((step, after)) = scan::grouped_count(from)

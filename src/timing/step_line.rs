@@ -214,7 +214,7 @@ pub(super) fn first_time(text: &str) -> Option<f64> {
 
 /// Reads a line of figures of the epoch before: `train Loss: 0.5 Acc: 0.7`, `Val. Loss: 0.4 | Val. Acc: 81%`.
 pub(super) fn figures(text: &str) -> Option<Event<'_>> {
-    let text = text.trim();
+    let text = scan::behind_level(text.trim());
     if let Some(facts) = pytorch::tested(text) {
         return Some(Event::Validation { facts });
     }
