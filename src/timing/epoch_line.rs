@@ -342,6 +342,11 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
             None => Event::Step { epoch, epochs, step: bar.step, of: bar.of, facts },
         });
     }
+    // Redrawn without a carriage return, a line holds many epochs.
+    let next = |text| epoch_number(text).is_some_and(|(next, of, _)| of == epochs && next != epoch);
+    if epochs.is_some() && rest.split("poch").skip(1).any(next) {
+        return None;
+    }
     let words = rest.trim_matches(|c: char| !c.is_alphanumeric());
     if words.is_empty() && after.starts_with(':') && is_bullet(before) {
         return None;
@@ -459,6 +464,8 @@ fn is_evaluated(name: &str) -> bool {
 
 /// The step before the word: `30/42 of epoch 28/30`, `step: 100, epoch: 1`.
 fn step_of(before: &str) -> Option<(u64, Option<u64>)> {
+    // `trainer - INFO - [batch 6/152, epoch 8/15]`
+    let before = before.rfind("[batch ").map_or(before, |at| &before[at..]);
     let text = before.trim_start_matches(|c: char| !c.is_alphanumeric());
     let name = &text[..text.find(|c: char| !scan::is_word(c)).unwrap_or(text.len())];
     let named = STEP_NAMES.iter().any(|step| name.eq_ignore_ascii_case(step));
@@ -501,8 +508,11 @@ fn split_at_word(text: &str) -> Option<(&str, &str)> {
         let Some(word) = word else { return short(text) };
         let at = from + word;
         let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'\'' | b'"' | b'@');
-        let alone =
-            (at == 0 || !inside(bytes[at - 1])) && !bytes.get(at + 5).is_some_and(|byte| inside(*byte));
+        // `0-epoch (99/44660)` counts steps, `5-epoch average` is a name.
+        let numbered = head[..at].ends_with(b"-") && at > 1 && bytes[at - 2].is_ascii_digit();
+        let alone = (at == 0 || !inside(bytes[at - 1]))
+            && !numbered
+            && !bytes.get(at + 5).is_some_and(|byte| inside(*byte));
         // What is found is ASCII, so that both sides end at characters.
         if alone {
             return Some((&text[..at], &text[at + 5..]));
@@ -618,6 +628,11 @@ mod tests {
 
     #[test]
     fn steps_and_beginnings_are_told_from_ends() {
+        let event = told("ShadowDet - INFO - [batch 152/152, epoch 15/15]: loss_rmse:0.0516");
+        assert!(
+            matches!(event, Some(Event::EpochEnd { epoch: 15, step: Some((152, 152)), .. })),
+            "{event:?}"
+        );
         for text in ["Epoch [1/5], Step [100/600], Loss: 0.3", "epoch 1 | iter 100/600 | took 13.25 s"] {
             let event = told(text);
             assert!(
@@ -654,6 +669,8 @@ mod tests {
             "Validation epoch 3 took 2 s",
             "2023-08-25 09:20:45 INFO     \t * epoch: 15",
             "- epoch: 15",
+            "INFO:0-epoch (99/44660): total loss 11.220771, instance-sup.: 11.393301",
+            "epoch: 1/1000, train_loss: 6.8405epoch: 2/1000, train_loss: 6.4124",
             "epoch:[ 25/25 ] val step:0    loss: 2.69097 top1: 0.32812",
             "Saved checkpoint for epoch 3 in 1.2 s",
             "Best model at epoch 3 after 300 s",

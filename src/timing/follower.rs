@@ -435,6 +435,13 @@ impl Reader {
     }
 }
 
+/// True of bars of more or fewer steps than the epochs have, or of as many as there were epochs: around them.
+fn is_of_something_else(bars: &Progress, progress: &Progress) -> bool {
+    let Some(steps) = bars.steps_per_epoch.filter(|_| progress.epochs_completed > 1) else { return false };
+    bars.epoch_numbering == Some(EpochNumbering::Unnumbered)
+        && progress.steps_per_epoch.map_or(steps == progress.epochs_completed, |ours| ours != steps)
+}
+
 /// Fills the times of epochs from `other`: by their numbers, or in order where it counts as many without numbers.
 fn fill_times(progress: &mut Progress, other: &Progress) {
     let numbered = other.epoch_numbering.is_some_and(|numbering| numbering != EpochNumbering::Unnumbered);
