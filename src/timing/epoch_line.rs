@@ -303,6 +303,9 @@ impl EpochLine {
             "time for epoch",
             "time for this epoch",
             "train epoch time",
+            // As the tutorial on BERT that many copied has it.
+            "training epcoh took",
+            "training epoch took",
             "this epoch took",
         ];
         if !scan::starts_with_any(text, &said) {
@@ -485,9 +488,11 @@ pub(super) fn header(text: &str) -> Option<(u64, Option<u64>)> {
 
 /// The epoch that the label of a bar names: `Train Epoch 3/10`, `Epoch [3] loss 0.1`, `[3/10]`, `Train 3/10`.
 pub(super) fn numbered(label: &str) -> Option<(u64, Option<u64>)> {
-    // `Training for epoch_3`
-    let joined =
-        || scan::after(label, "epoch_").filter(|text| text.starts_with(|c: char| c.is_ascii_digit()));
+    // `Training for epoch_3`, `Ep 3`
+    let joined = || {
+        let after = scan::after(label, "epoch_").or_else(|| label.trim_start().strip_prefix("Ep "));
+        after.filter(|text| text.starts_with(|c: char| c.is_ascii_digit()))
+    };
     if let Some(after) = split_at_word(label).map(|(_, after)| after).or_else(joined) {
         return epoch_number(after).map(|(epoch, epochs, _)| (epoch, epochs));
     }

@@ -411,11 +411,7 @@ impl Reader {
         };
         for other in others.iter().filter(equal) {
             let other = other.progress();
-            // Bars of more or fewer steps than the epochs have are of something else.
-            let bars = other.epoch_numbering == Some(EpochNumbering::Unnumbered);
-            let steps = progress.steps_per_epoch.zip(other.steps_per_epoch);
-            if !(bars && progress.epochs_completed > 0 && steps.is_some_and(|(ours, theirs)| ours != theirs))
-            {
+            if !is_of_something_else(&other, &progress) {
                 fill(&mut progress, other);
             }
         }

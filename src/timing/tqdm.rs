@@ -380,7 +380,9 @@ mod tests {
             assert_eq!(subject(label), Subject::Training, "{label}");
         }
         assert_eq!(subject("[fold_2] 099/200"), Subject::Epoch(99, Some(200)));
-        assert_eq!(subject("Training for epoch_3: "), Subject::Epoch(3, None));
+        for label in ["Training for epoch_3: ", "Ep 3"] {
+            assert_eq!(subject(label), Subject::Epoch(3, None), "{label}");
+        }
     }
 
     #[test]
