@@ -565,6 +565,32 @@ mod tests {
     }
 
     #[test]
+    fn bars_of_another_length_give_epochs_no_times() {
+        let mut output = String::new();
+        for epoch in 1..=2 {
+            output +=
+                &format!("Epoch {epoch}[4816/5011]: loss:0.5\nEpoch {epoch} training ends, total 99.33s\n");
+            output += "100%|####| 310/310 [00:31<00:00,  9.72it/s]\n";
+        }
+        let progress = followed(&output);
+        assert_eq!((progress.epochs_completed, progress.steps_per_epoch), (2, Some(5011)));
+        assert_eq!(progress.epochs[0].printed_seconds, None);
+        assert!(progress.throughput.is_none());
+    }
+
+    #[test]
+    fn time_below_the_epoch_is_read_with_the_words_of_a_tutorial() {
+        let progress = followed("======== Epoch 1 / 4 ========\n  Training epcoh took: 0:12:12\n");
+        assert_eq!(progress.epochs[0].printed_seconds, Some(732.0));
+    }
+
+    #[test]
+    fn bar_with_counts_in_its_label_is_not_of_mmengine() {
+        let bar = "Epoch [0][203/1200] Time/b 0.37 (0.29) Loss 256.8 (258.1) :  17%|# | 203/1200 [00:59<03:08,  5.30it/s]\n";
+        assert_ne!(followed(bar).recogniser.as_deref(), Some("mmengine"));
+    }
+
+    #[test]
     fn several_trainings_of_the_trainer_count_each() {
         let one =
             |runtime: &str| format!("{{'train_runtime': {runtime}, 'train_loss': 1.5, 'epoch': 1.0}}\n");

@@ -358,6 +358,14 @@ mod tests {
     }
 
     #[test]
+    fn sentences_and_source_files_are_no_names_of_metrics() {
+        for name in ["New best model saved with BLEU-2 now", "W ./tensorflow/core/framework/model.h", ""] {
+            assert_eq!(metric_name(name), None, "{name}");
+        }
+        assert!(metric_name("best val dice").is_some());
+    }
+
+    #[test]
     fn level_of_a_logger_is_no_part_of_its_message() {
         for text in [
             "- INFO - Train Loss: 1",
