@@ -142,7 +142,8 @@ impl Recogniser for EpochLine {
                 self.headed = Some((epoch, of));
             }
             // PyTorch-GAN and BasicSR count from 0.
-            self.zero |= line.text.contains("] [Batch ") || line.text.contains("<epoch:");
+            let basic_sr = line.text.contains("<epoch:") && line.text.contains("iter:");
+            self.zero |= line.text.contains("] [Batch ") || basic_sr;
             let event = self.settle(event);
             return say(event);
         }
@@ -301,6 +302,10 @@ impl EpochLine {
             "epoch duration",
             "time for epoch",
             "time for this epoch",
+            "train epoch time",
+            // As the tutorial on BERT that many copied has it.
+            "training epcoh took",
+            "training epoch took",
             "this epoch took",
         ];
         if !scan::starts_with_any(text, &said) {
@@ -340,7 +345,15 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
             None => Event::Step { epoch, epochs, step: bar.step, of: bar.of, facts },
         });
     }
+    // Redrawn without a carriage return, a line holds many epochs.
+    let next = |text| epoch_number(text).is_some_and(|(next, of, _)| of == epochs && next != epoch);
+    if epochs.is_some() && rest.split("poch").skip(1).any(next) {
+        return None;
+    }
     let words = rest.trim_matches(|c: char| !c.is_alphanumeric());
+    if words.is_empty() && after.starts_with(':') && is_bullet(before) {
+        return None;
+    }
     if step_before.is_none()
         && words.is_empty()
         && ["end of", "finished", "completed"].iter().any(|word| scan::holds(before, word))
@@ -352,7 +365,15 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     {
         return Some(Event::EpochStart { epoch, epochs });
     }
-    let Read { step, named_seconds, idle_seconds, facts } = plain_figures::read(rest);
+    // `epoch:[ 3/25 ] val step:0    loss: 2.8`
+    if scan::starts_with_any(words, &["val step", "val iter", "test step", "test iter", "eval step"]) {
+        return None;
+    }
+    let Read { step, named_seconds, idle_seconds, mut facts } = plain_figures::read(rest);
+    // The pace of an evaluation is not that of the training.
+    if scan::starts_with_any(words, &["val ", "test ", "eval "]) {
+        (facts.throughput, facts.step_seconds) = (None, None);
+    }
     let validated = facts.metrics.iter().any(|(name, _)| is_evaluated(name));
     // `epoch: 3, steps: 5391 - train loss: 166.0 - valid loss: 66.64`: how many there were.
     let summed = validated && scan::holds(rest, "steps:");
@@ -370,11 +391,20 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     if seconds.is_some()
         || validated
         || over
-        || scan::starts_with_any(words, &["done", "finished", "completed", "complete", "ended"])
+        || scan::starts_with_any(
+            words,
+            &["done", "finished", "completed", "complete", "ended", "average ", "avg ", "training ends"],
+        )
     {
         return Some(Event::EpochEnd { epoch, epochs, seconds, step: None, facts });
     }
     (!facts.metrics.is_empty()).then_some(Event::Mention { epoch, epochs, facts })
+}
+
+/// True for what stands before an item of a list of settings: `INFO  * epoch: 15`.
+fn is_bullet(before: &str) -> bool {
+    let before = before.trim();
+    matches!(before, "*" | "-") || before.strip_suffix('*').is_some_and(|text| text.ends_with([' ', '\t']))
 }
 
 /// How many epochs a line says that there will be: `starting training for 30 epochs...`.
@@ -439,6 +469,8 @@ fn is_evaluated(name: &str) -> bool {
 
 /// The step before the word: `30/42 of epoch 28/30`, `step: 100, epoch: 1`.
 fn step_of(before: &str) -> Option<(u64, Option<u64>)> {
+    // `trainer - INFO - [batch 6/152, epoch 8/15]`
+    let before = before.rfind("[batch ").map_or(before, |at| &before[at..]);
     let text = before.trim_start_matches(|c: char| !c.is_alphanumeric());
     let name = &text[..text.find(|c: char| !scan::is_word(c)).unwrap_or(text.len())];
     let named = STEP_NAMES.iter().any(|step| name.eq_ignore_ascii_case(step));
@@ -458,7 +490,12 @@ pub(super) fn header(text: &str) -> Option<(u64, Option<u64>)> {
 
 /// The epoch that the label of a bar names: `Train Epoch 3/10`, `Epoch [3] loss 0.1`, `[3/10]`, `Train 3/10`.
 pub(super) fn numbered(label: &str) -> Option<(u64, Option<u64>)> {
-    if let Some((_, after)) = split_at_word(label) {
+    // `Training for epoch_3`, `Ep 3`
+    let joined = || {
+        let after = scan::after(label, "epoch_").or_else(|| label.trim_start().strip_prefix("Ep "));
+        after.filter(|text| text.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    if let Some(after) = split_at_word(label).map(|(_, after)| after).or_else(joined) {
         return epoch_number(after).map(|(epoch, epochs, _)| (epoch, epochs));
     }
     let bare = label.trim_start_matches(|c: char| c.is_alphabetic() || matches!(c, ' ' | '[' | '(' | ':'));
@@ -478,8 +515,11 @@ fn split_at_word(text: &str) -> Option<(&str, &str)> {
         let Some(word) = word else { return short(text) };
         let at = from + word;
         let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'\'' | b'"' | b'@');
-        let alone =
-            (at == 0 || !inside(bytes[at - 1])) && !bytes.get(at + 5).is_some_and(|byte| inside(*byte));
+        // `0-epoch (99/44660)` counts steps, `5-epoch average` is a name.
+        let numbered = head[..at].ends_with(b"-") && at > 1 && bytes[at - 2].is_ascii_digit();
+        let alone = (at == 0 || !inside(bytes[at - 1]))
+            && !numbered
+            && !bytes.get(at + 5).is_some_and(|byte| inside(*byte));
         // What is found is ASCII, so that both sides end at characters.
         if alone {
             return Some((&text[..at], &text[at + 5..]));
@@ -588,7 +628,18 @@ mod tests {
     }
 
     #[test]
+    fn average_of_an_epoch_ends_it() {
+        let event = told("2025-03-02 05:24:38,655 - INFO - Epoch 20 - Average Train Loss: 1.6334");
+        assert!(matches!(event, Some(Event::EpochEnd { epoch: 20, .. })), "{event:?}");
+    }
+
+    #[test]
     fn steps_and_beginnings_are_told_from_ends() {
+        let event = told("ShadowDet - INFO - [batch 152/152, epoch 15/15]: loss_rmse:0.0516");
+        assert!(
+            matches!(event, Some(Event::EpochEnd { epoch: 15, step: Some((152, 152)), .. })),
+            "{event:?}"
+        );
         for text in ["Epoch [1/5], Step [100/600], Loss: 0.3", "epoch 1 | iter 100/600 | took 13.25 s"] {
             let event = told(text);
             assert!(
@@ -601,6 +652,14 @@ mod tests {
             let event = told(text);
             assert!(matches!(event, Some(Event::EpochStart { epoch: 1, .. })), "{text}: {event:?}");
         }
+        assert!(matches!(
+            told("Epoch 1 training ends, total 99.33s"),
+            Some(Event::EpochEnd { seconds: None, .. })
+        ));
+        assert!(matches!(
+            told("epoch:[ 3/25 ] train step:100  loss: 2.5"),
+            Some(Event::Step { step: 100, .. })
+        ));
         assert!(matches!(told("Epoch 1 done"), Some(Event::EpochEnd { seconds: None, .. })));
         assert!(matches!(told("train epoch: 1, loss: 0.2, lr=0.1"), Some(Event::Mention { epoch: 1, .. })));
     }
@@ -615,6 +674,11 @@ mod tests {
             "Epoch 3: loading took 12 s",
             "Epoch 3 validation took 12 s",
             "Validation epoch 3 took 2 s",
+            "2023-08-25 09:20:45 INFO     \t * epoch: 15",
+            "- epoch: 15",
+            "INFO:0-epoch (99/44660): total loss 11.220771, instance-sup.: 11.393301",
+            "epoch: 1/1000, train_loss: 6.8405epoch: 2/1000, train_loss: 6.4124",
+            "epoch:[ 25/25 ] val step:0    loss: 2.69097 top1: 0.32812",
             "Saved checkpoint for epoch 3 in 1.2 s",
             "Best model at epoch 3 after 300 s",
             "WARNING: epoch 3 took 2 s",

@@ -410,7 +410,10 @@ impl Reader {
             mixed || others == ours && other.certain.is_some() == first.certain.is_some()
         };
         for other in others.iter().filter(equal) {
-            fill(&mut progress, other.progress());
+            let other = other.progress();
+            if !is_of_something_else(&other, &progress) {
+                fill(&mut progress, other);
+            }
         }
         // Who is not certain of its program may still read figures that the first has no word for.
         let weight = first.recogniser.weight();
@@ -426,6 +429,13 @@ impl Reader {
         }
         progress
     }
+}
+
+/// True of bars of more or fewer steps than the epochs have, or of as many as there were epochs: around them.
+fn is_of_something_else(bars: &Progress, progress: &Progress) -> bool {
+    let Some(steps) = bars.steps_per_epoch.filter(|_| progress.epochs_completed > 1) else { return false };
+    bars.epoch_numbering == Some(EpochNumbering::Unnumbered)
+        && progress.steps_per_epoch.map_or(steps == progress.epochs_completed, |ours| ours != steps)
 }
 
 /// Fills the times of epochs from `other`: by their numbers, or in order where it counts as many without numbers.
@@ -552,6 +562,32 @@ mod tests {
         assert_eq!(progress.last_step_text().as_deref(), Some("640/60000 samples"));
         let progress = followed("Epoch: [0][ 10/782]\tTime 0.7 (1.0)\tLoss 6.0 (6.4)\n");
         assert_eq!(progress.last_step_text().as_deref(), Some("step 10/782"));
+    }
+
+    #[test]
+    fn bars_of_another_length_give_epochs_no_times() {
+        let mut output = String::new();
+        for epoch in 1..=2 {
+            output +=
+                &format!("Epoch {epoch}[4816/5011]: loss:0.5\nEpoch {epoch} training ends, total 99.33s\n");
+            output += "100%|####| 310/310 [00:31<00:00,  9.72it/s]\n";
+        }
+        let progress = followed(&output);
+        assert_eq!((progress.epochs_completed, progress.steps_per_epoch), (2, Some(5011)));
+        assert_eq!(progress.epochs[0].printed_seconds, None);
+        assert!(progress.throughput.is_none());
+    }
+
+    #[test]
+    fn time_below_the_epoch_is_read_with_the_words_of_a_tutorial() {
+        let progress = followed("======== Epoch 1 / 4 ========\n  Training epcoh took: 0:12:12\n");
+        assert_eq!(progress.epochs[0].printed_seconds, Some(732.0));
+    }
+
+    #[test]
+    fn bar_with_counts_in_its_label_is_not_of_mmengine() {
+        let bar = "Epoch [0][203/1200] Time/b 0.37 (0.29) Loss 256.8 (258.1) :  17%|# | 203/1200 [00:59<03:08,  5.30it/s]\n";
+        assert_ne!(followed(bar).recogniser.as_deref(), Some("mmengine"));
     }
 
     #[test]

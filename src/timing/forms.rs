@@ -86,7 +86,7 @@ pub(super) const PROGRAMS: [Program; 10] = [
             ),
             (
                 Says::StepOrEnd,
-                r"Epoch(?:\(train\))? +\[ *(?<epoch>\d+)\]\[ *(?<step>\d+)/ *(?<of>\d+)\](?<figures>.*?(?:\btime: (?<step_s>[\d.]+).*)?)$",
+                r"Epoch(?:\(train\))? +\[ *(?<epoch>\d+)\]\[ *(?<step>\d+)/ *(?<of>\d+)\](?<figures>\s+\w+: .*?(?:\btime: (?<step_s>[\d.]+).*)?)$",
                 "2022/08/22 15:51:56 - mmengine - INFO - Epoch(train)  [1][ 10/1563]  lr: 1.0e-03  eta: 0:18:23  time: 0.1414  loss: 5.34",
             ),
             (

@@ -1,5 +1,7 @@
 //! The figures of a plain line: steps, times, rates, losses and metrics, whatever they stand behind.
 
+use std::borrow::Cow;
+
 use super::event::{Facts, Rate};
 use super::scan::{self, Numbers};
 
@@ -90,13 +92,31 @@ pub(super) fn read(text: &str) -> Read<'_> {
             numbers.skip_to(after);
         }
     }
+    name_by_subject(&mut figures.facts.metrics);
     figures
+}
+
+/// A name that comes again is that of another part: of `Train loss`, `Acc`, `Val loss`, `Acc` the last is `val Acc`.
+fn name_by_subject(metrics: &mut [(Cow<'_, str>, f64)]) {
+    const SUBJECTS: [&str; 3] = ["train", "val", "test"];
+    let mut subject = None;
+    for at in 0..metrics.len() {
+        let own = metrics[at].0.clone();
+        let named = SUBJECTS.iter().find(|word| scan::starts_with_any(&own, &[word]));
+        subject = named.or(subject);
+        if let Some(subject) = subject.filter(|subject| named.is_none() && **subject != "train")
+            && metrics[..at].iter().any(|(before, _)| *before == own)
+        {
+            metrics[at].0 = format!("{subject} {own}").into();
+        }
+    }
 }
 
 impl<'a> Read<'a> {
     /// Takes one number with what stands before it; returns where to go on if that is not right behind the number.
     fn take(&mut self, between: &'a str, value: f64, from: &'a str) -> Option<&'a str> {
         let name = scan::name(between);
+        let name = name.strip_prefix("train ").filter(|step| STEP_NAMES.contains(step)).unwrap_or(name);
         let of_steps = STEP_NAMES.iter().any(|step| name.eq_ignore_ascii_case(step));
         if of_steps
             && let Some((step, after)) = scan::grouped_count(from)
@@ -271,6 +291,13 @@ mod tests {
         let rate = read(" | loss: 8.2 | tok/sec: 528,029 | mfu: 73.87").facts.throughput;
         assert_eq!(rate, Rate::of_run(528_029.0, "tokens/s"));
         assert_eq!(read(" | 37.2k tok/s").facts.throughput, Rate::of_run(37_200.0, "tokens/s"));
+    }
+
+    #[test]
+    fn name_that_comes_again_is_of_the_part_before_it() {
+        let metrics = read(" | Train Loss: 0.5 Acc: 0.8 | Val Loss: 0.7 Acc: 0.6").facts.metrics;
+        let names: Vec<_> = metrics.iter().map(|(name, _)| name.as_ref()).collect();
+        assert_eq!(names, ["Train Loss", "Acc", "Val Loss", "val Acc"]);
     }
 
     #[test]

@@ -178,6 +178,11 @@ fn columns(text: &str) -> Facts<'_> {
             facts.means.push((name.clone(), value));
             continue;
         }
+        // `Prec@1 05 87.901`: neither of two numbers is known to be the figure.
+        if between.trim().is_empty() && facts.metrics.last().is_some_and(|(name, _)| name == column) {
+            facts.metrics.pop();
+            continue;
+        }
         column = scan::name(between);
         if RATES.contains(&column) {
             facts.throughput = Rate::of_run(value, "samples/s");
@@ -262,6 +267,12 @@ fn accuracy(text: &str) -> Option<Event<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn column_of_two_numbers_is_no_metric() {
+        let facts = columns("Prec@1  05 87.901 Prec@5 05 97.169 Loss 0.5 (0.4)");
+        assert_eq!(facts.metrics, [("Loss".into(), 0.5)]);
+    }
 
     fn read(text: &str) -> Option<Event<'_>> {
         PyTorch::default().read_line(&Line { text, redrawn: false })

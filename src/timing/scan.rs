@@ -7,6 +7,12 @@ use std::borrow::Cow;
 /// Longest name of a metric in bytes; longer ones are not names.
 const MAX_NAME: usize = 64;
 
+/// How far in a line, in bytes, the level of a logger may stand.
+const MAX_LEVEL: usize = 40;
+
+/// Words of a metric's name. Ours: `discriminator loss on real images` is one, a sentence is none.
+const MAX_NAME_WORDS: usize = 5;
+
 /// `042` as 42.
 pub(super) fn unsigned(text: &str) -> Option<(u64, &str)> {
     let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
@@ -188,11 +194,11 @@ pub(super) fn per_step(text: &str) -> Option<(f64, &str)> {
 
 /// The unit of a rate, such as ` samples/s`, in our words; images and the like are samples.
 pub(super) fn rate_unit(text: &str) -> Option<(&'static str, &str)> {
-    let text = text.trim_start();
+    let text = text.trim_start_matches([' ', '\t', '[']);
     let end = text.find(|c: char| !c.is_ascii_alphabetic())?;
     let unit = match text[..end].to_ascii_lowercase().as_str() {
         "sample" | "samples" | "example" | "examples" | "image" | "images" | "img" | "imgs" | "sequences"
-        | "seqs" | "seq" => "samples/s",
+        | "seqs" | "seq" | "instance" | "instances" => "samples/s",
         "step" | "steps" | "batch" | "batches" => "steps/s",
         "token" | "tokens" | "tok" => "tokens/s",
         "it" | "its" | "iter" | "iters" | "iterations" => "it/s",
@@ -269,9 +275,11 @@ pub(super) fn name(between: &str) -> &str {
     name[begin..].trim_start_matches([' ', '-', ':', '>', '=', '.', '%', '*', '/']).trim_end()
 }
 
-/// `name` as a metric's name; `None` where it cannot be one.
+/// `name` as a metric's name; `None` where it cannot be one, as a sentence or a file of source code.
 pub(super) fn metric_name(name: &str) -> Option<Cow<'_, str>> {
-    (name.len() <= MAX_NAME && name.contains(char::is_alphabetic)).then_some(Cow::Borrowed(name))
+    let file = [".py", ".h", ".cc", ".cpp", ".cu"].iter().any(|kind| name.ends_with(kind));
+    let fits = name.len() <= MAX_NAME && name.split_whitespace().count() <= MAX_NAME_WORDS && !file;
+    (fits && name.contains(char::is_alphabetic)).then_some(Cow::Borrowed(name))
 }
 
 /// The numbers of a text that stand behind `name:` or `name=`, as metrics; those called one of `others` are left out.
@@ -308,6 +316,16 @@ pub(super) fn message(text: &str) -> &str {
     text.strip_prefix("INFO:root:").unwrap_or(text)
 }
 
+/// A line without the level of a logger and what stands around it: `- INFO - `, `| INFO | `, `[INFO]: `, `INFO:root:`.
+pub(super) fn behind_level(text: &str) -> &str {
+    let head = &text[..text.floor_char_boundary(MAX_LEVEL)];
+    let Some(at) = head.find("INFO") else { return text };
+    let alone =
+        !head[..at].contains(|c: char| c.is_ascii_lowercase()) && !text[at + 4..].starts_with(is_word);
+    let rest = text[at + 4..].trim_start_matches([' ', '\t', '-', ':', '|', ']']);
+    if alone { rest.strip_prefix("root:").unwrap_or(rest).trim_start() } else { text }
+}
+
 /// What stands behind the first `word`.
 pub(super) fn after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     text.find(word).map(|at| &text[at + word.len()..])
@@ -336,6 +354,29 @@ mod tests {
         assert_eq!(number("1.#INF"), Some((f64::INFINITY, "")));
         for text in ["", "-", ".", "nano", "x1", "+-1"] {
             assert_eq!(number(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn sentences_and_source_files_are_no_names_of_metrics() {
+        for name in ["New best model saved with BLEU-2 now", "W ./tensorflow/core/framework/model.h", ""] {
+            assert_eq!(metric_name(name), None, "{name}");
+        }
+        assert!(metric_name("best val dice").is_some());
+    }
+
+    #[test]
+    fn level_of_a_logger_is_no_part_of_its_message() {
+        for text in [
+            "- INFO - Train Loss: 1",
+            "| INFO | Train Loss: 1",
+            "[INFO]:\tTrain Loss: 1",
+            "INFO:root:\tTrain Loss: 1",
+        ] {
+            assert_eq!(behind_level(text), "Train Loss: 1", "{text}");
+        }
+        for text in ["INFORMATION loss 1", "more INFO: 1", "loss: 1"] {
+            assert_eq!(behind_level(text), text);
         }
     }
 

@@ -53,6 +53,9 @@ const TOTALS: [&str; 22] = [
     "training of experiment is done",
 ];
 
+/// Parts of names of settings of a loss.
+const SETTINGS: [&str; 5] = ["weight", "coef", "scale", "lambda", "smooth"];
+
 /// First words of lines of figures: of training, and of an evaluation.
 const TRAINED: [&str; 2] = ["train", "training"];
 const EVALUATED: [&str; 7] = ["val", "valid", "validation", "test", "dev", "eval", "evaluation"];
@@ -190,7 +193,16 @@ pub(super) fn first_time(text: &str) -> Option<f64> {
         if let Some((seconds, rest)) = scan::duration(from) {
             return (!rest.starts_with('/')).then_some(seconds);
         }
-        if let Some((seconds, _)) = bar::clock(from) {
+        if let Some((seconds, rest)) = bar::clock(from) {
+            // `finished at Sat Oct 25 02:20:47 2025` is a time of day.
+            let year = rest.trim_start();
+            let of_day = between.trim_end().ends_with(" at")
+                || rest.len() > year.len()
+                    && scan::unsigned(year).is_some_and(|(year, _)| (1990..2100).contains(&year));
+            if of_day {
+                numbers.skip_to(rest);
+                continue;
+            }
             return Some(seconds);
         }
         if let Some(scale) = plain_figures::unit_in_name(between) {
@@ -202,7 +214,7 @@ pub(super) fn first_time(text: &str) -> Option<f64> {
 
 /// Reads a line of figures of the epoch before: `train Loss: 0.5 Acc: 0.7`, `Val. Loss: 0.4 | Val. Acc: 81%`.
 pub(super) fn figures(text: &str) -> Option<Event<'_>> {
-    let text = text.trim();
+    let text = scan::behind_level(text.trim());
     if let Some(facts) = pytorch::tested(text) {
         return Some(Event::Validation { facts });
     }
@@ -217,8 +229,10 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     let is = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
     let (trained, evaluated) = (is(&TRAINED), is(&EVALUATED));
     if !trained && !evaluated {
-        // A server answers requests.
-        if scan::holds(text, "requests/s") || scan::holds(text, "req/s") {
+        // A server answers requests; `loss_weights: {'dice': 1}` are settings.
+        let name = text.split([':', '=']).next().unwrap_or_default();
+        let set = SETTINGS.iter().any(|word| scan::holds(name, word));
+        if set || scan::holds(text, "requests/s") || scan::holds(text, "req/s") {
             return None;
         }
         let said = scan::starts_with_any(
@@ -343,6 +357,7 @@ mod tests {
             ("INFO: Total training time: 1.5 hours", 5400.0),
             ("--- 12.25 seconds ---", 12.25),
             ("Finished training, took 90 sec.", 90.0),
+            ("Training finished at Sat Oct 25 02:20:47 2025 | Elapsed time: 19408.62 s", 19408.62),
         ] {
             let Some(Event::RunEnd { seconds: Some(seconds), .. }) = total(text, true) else {
                 panic!("{text}")
@@ -364,6 +379,13 @@ mod tests {
     fn the_rate_of_a_server_is_none_of_training() {
         assert!(figures("Throughput: 5.21 requests/s, 2012.44 tokens/s").is_none());
         assert!(figures("Throughput: 2012.44 tokens/s").is_some());
+    }
+
+    #[test]
+    fn settings_of_a_loss_are_no_figures() {
+        for text in ["loss_weights: {'bce': 1, 'dice': 1}", "Loss scale: 65536.0", "loss_smooth = 0.1"] {
+            assert!(figures(text).is_none(), "{text}");
+        }
     }
 
     #[test]

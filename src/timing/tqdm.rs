@@ -391,6 +391,9 @@ mod tests {
             assert_eq!(subject(label), Subject::Training, "{label}");
         }
         assert_eq!(subject("[fold_2] 099/200"), Subject::Epoch(99, Some(200)));
+        for label in ["Training for epoch_3: ", "Ep 3"] {
+            assert_eq!(subject(label), Subject::Epoch(3, None), "{label}");
+        }
     }
 
     /// Epochs and the length of the last, of bars without a name; each with its steps and seconds.
