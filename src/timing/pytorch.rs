@@ -258,8 +258,11 @@ fn accuracy(text: &str) -> Option<Event<'_>> {
         return None;
     }
     let mut facts = columns(text);
-    let own: Vec<_> =
-        facts.metrics.iter().map(|(name, value)| (format!("val_{name}").into(), *value)).collect();
+    let own: Vec<_> = facts
+        .metrics
+        .iter()
+        .map(|(name, value)| (format!("val_{}", name.to_lowercase()).into(), *value))
+        .collect();
     facts.metrics.extend(own);
     Some(Event::Validation { facts })
 }
@@ -351,7 +354,7 @@ mod tests {
         let event = read(" * Acc@1 69.760 Acc@5 89.080").unwrap();
         assert_eq!(
             metrics(&event),
-            [("Acc@1", 69.76), ("Acc@5", 89.08), ("val_Acc@1", 69.76), ("val_Acc@5", 89.08)]
+            [("Acc@1", 69.76), ("Acc@5", 89.08), ("val_acc@1", 69.76), ("val_acc@5", 89.08)]
         );
         let event = read("====> Test set loss: 127.4").unwrap();
         assert_eq!(metrics(&event), [("test_loss", 127.4)]);
