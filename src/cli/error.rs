@@ -206,7 +206,7 @@ impl From<SchedulerError> for Error {
             }
             SchedulerError::Unreachable { scheduler, source: CommandError::NotFound { program, .. } } => {
                 let hint = format!(
-                    "submit where `{program}` is, or name its directory with the setting `{scheduler}.bin_dir`; `--scheduler slurm`, `torque`, `openpbs` or `local` takes another one"
+                    "submit where `{program}` is, or name its directory with the setting `{scheduler}.bin_dir`; `--scheduler` chooses another one, `--scheduler local` this machine"
                 );
                 return Self::new(Kind::Unreachable, error).hinted(hint);
             }

@@ -12,11 +12,13 @@ use super::handover::Handover;
 use super::output::Reader;
 use crate::record::{ExitStatus, LAST_WORDS_BYTES, Missing, Progress, last_words};
 use crate::timing::Follower;
+use crate::units::Bytes;
 
 /// Shortest time between two reads: a progress bar that redraws a thousand times a second must not keep us awake.
 const SPACING: Duration = Duration::from_millis(20);
-/// Bytes read at one go before the watcher looks at its clock again.
+/// Bytes read at one go before the watcher looks at its clock again, and how long that may take: samples are due meanwhile.
 const PORTION: usize = 4 << 20;
+const PORTION_TIME: Duration = Duration::from_millis(100);
 
 /// The command's output under watch.
 pub(super) struct Followed {
@@ -30,6 +32,11 @@ pub(super) struct Followed {
     echo: bool,
     last_read: Instant,
     missing: Vec<Missing>,
+    /// Bytes in which nothing was looked for: the command has ended, and time is up.
+    unheard: u64,
+    until: Option<Instant>,
+    /// The last portion was not all that there was.
+    has_more: bool,
 }
 
 impl Followed {
@@ -80,6 +87,9 @@ impl Followed {
             echo: false,
             last_read,
             missing,
+            unheard: 0,
+            until: None,
+            has_more: false,
         };
         if *resumes {
             while followed.portion(None) > 0 {}
@@ -102,7 +112,7 @@ impl Followed {
 
     /// True where more is there to be read at once.
     pub(super) fn is_behind(&self) -> bool {
-        self.events.as_ref().is_some_and(EventFile::is_behind)
+        self.has_more || self.events.as_ref().is_some_and(EventFile::is_behind)
     }
 
     /// When the next read may come.
@@ -122,9 +132,16 @@ impl Followed {
         self.last_read = Instant::now();
     }
 
-    /// Reads all that is left; the command has ended.
-    pub(super) fn finish(&mut self, now_ms: u64) {
+    /// Reads all that is left; the command has ended. After `until` nothing is recognised any more: the job waits, and the record
+    /// must be written.
+    pub(super) fn finish(&mut self, now_ms: u64, until: Instant) {
+        self.until = Some(until);
         while self.portion(Some(now_ms)) > 0 {}
+        if self.unheard > 0 {
+            let (all, unheard) = (Bytes(self.reader.as_ref().map_or(0, Reader::offset)), Bytes(self.unheard));
+            let why = format!("it was written faster than read: the last {unheard} of {all} are not in it");
+            self.missing.push(timing_missing(why));
+        }
         self.follower.finish(Some(now_ms));
         if let Some(events) = &mut self.events {
             events.finish(now_ms);
@@ -133,13 +150,25 @@ impl Followed {
 
     fn portion(&mut self, at_ms: Option<u64>) -> usize {
         let mut total = 0;
-        while total < PORTION {
-            let Some(reader) = &mut self.reader else { break };
+        let begun = Instant::now();
+        self.has_more = true;
+        while total < PORTION && begun.elapsed() < PORTION_TIME {
+            let Some(reader) = &mut self.reader else {
+                self.has_more = false;
+                break;
+            };
             match reader.read() {
-                Ok([]) => break,
+                Ok([]) => {
+                    self.has_more = false;
+                    break;
+                }
                 Ok(bytes) => {
                     total += bytes.len();
-                    self.follower.feed(bytes, at_ms);
+                    if self.until.is_some_and(|until| Instant::now() >= until) {
+                        self.unheard += bytes.len() as u64;
+                    } else {
+                        self.follower.feed(bytes, at_ms);
+                    }
                     keep_end(&mut self.tail, bytes);
                     if let Some(judge) = &mut self.judge {
                         judge.hear(bytes);

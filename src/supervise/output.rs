@@ -95,6 +95,11 @@ impl Reader {
         Ok(Self { file: File::open(path)?, offset, buffer: vec![0; 64 << 10] })
     }
 
+    /// How far it has come.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// The next bytes; empty when there are none yet. A file that became shorter is read from its beginning: somebody
     /// emptied it.
     pub(super) fn read(&mut self) -> io::Result<&[u8]> {

@@ -34,6 +34,8 @@ const FIRST_RECORD: Duration = Duration::from_secs(5);
 const SEGMENT_SAMPLES: usize = 3600;
 /// How long the last record may take to reach the disk.
 const LAST_WRITE: Duration = Duration::from_secs(6);
+/// How long is looked for epochs in what the command wrote last; the talk with the daemon and the writing come after it.
+const LAST_READ: Duration = Duration::from_secs(2);
 
 /// Until the place of the records is known it is asked for so often, for so long; then in the rhythm of the samples.
 const PLACE_PAUSE: Duration = Duration::from_millis(20);
@@ -261,7 +263,7 @@ impl Watch {
 
     fn finish(&mut self, ended: Option<&Ended>) {
         let deadline = Instant::now() + LAST_WRITE;
-        self.followed.finish(now_ms());
+        self.followed.finish(now_ms(), Instant::now() + LAST_READ);
         if self.sampling.is_on() {
             self.add_last();
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getuid};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::env::Dlrun;
 use crate::support::{DLRUN, Done, TestEnv, skip, wait_for, wait_for_some};
@@ -311,14 +311,18 @@ fn full_state_directory_does_not_disturb_the_training() {
     let submit = env.dlrun(["submit", "--scheduler", "local", "--json"]).args(flags).arg(env.job(&fill, ""));
     let id = submit.run().code(0).result()["run_id"].as_str().expect("an id").to_owned();
     env.wait_file("done");
-    env.wait_quiet();
-    let output = fs::read_to_string(env.jobs().join("job-L1.out")).expect("the output");
-    assert_eq!(output, "epoch 1 0.5s\nepoch 2 0.5s\n");
-    let shown = env.dlrun(["show", "--json", &id]).args(flags).run().code(0).result();
-    let state = shown["status"]["state"].as_str().expect("a state");
-    assert!(["completed", "unknown"].contains(&state), "{shown}");
-    // With room again the records can be read and written again.
+    let output = || fs::read_to_string(env.jobs().join("job-L1.out")).expect("the output");
+    wait_for("the end to be said", || output().contains("dlrun: the job has ended"));
+    assert!(
+        output().starts_with("epoch 1 0.5s\nepoch 2 0.5s\ndlrun: the job has ended with exit code 0; that")
+    );
+    let show = || env.dlrun(["show", "--json", &id]).args(flags).run().code(0).result()["status"].clone();
+    let full = show();
+    assert!(full["reason"].as_str().is_some_and(|reason| reason.starts_with("it has ended")), "{full}");
+    // With room again the end is written, and the records can be read and written again.
     fs::remove_file(tiny.0.join("full")).expect("ours");
+    env.wait_quiet();
+    assert_eq!(show()["state"], "completed");
     let _ = env.dlrun(["list"]).args(flags).run().code(0).says("job");
     let again = env.dlrun(["submit", "--scheduler", "local", "--wait"]).args(flags);
     let _ = again.arg(env.job_called("again", "true", "")).run().code(0);
@@ -464,4 +468,18 @@ fn marks_and_records_are_closed_to_others() {
             }
         }
     }
+}
+
+#[test]
+fn output_faster_than_the_watcher_costs_no_record_and_is_said() {
+    let env = TestEnv::new();
+    let script = "seq -f 'Epoch %.0f/9000000 - 1s - loss: 0.1234 - accuracy: 0.98' 1 1000000";
+    let id = env.submit(&env.job_called("fast", script, ""));
+    env.wait_state(&id, "completed");
+    let shown = env.show(&id);
+    let node = &shown["nodes"][0];
+    assert_eq!((&node["state"], &node["exit"]), (&"ended".into(), &json!({ "code": 0 })), "{node}");
+    assert!(node["usage"]["cpu_user_seconds"].as_f64().is_some(), "{node}");
+    let missing = node["missing"].to_string();
+    assert!(missing.contains("it was written faster than read"), "{missing}");
 }

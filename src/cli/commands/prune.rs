@@ -100,12 +100,12 @@ fn choose(
             named.contains(&run_id)
         };
         let why = if tracker.store.is_imported(&run_id)? {
-            Some("imported".to_owned())
+            Some("it was imported".to_owned())
         } else if !is_over {
-            Some(row.status.state.to_string())
+            Some(format!("it is {}", row.status.state))
         } else {
             (now_ms().saturating_sub(ended) < SETTLED_AFTER_MS)
-                .then(|| "ended less than a minute ago".to_owned())
+                .then(|| "it ended less than a minute ago".to_owned())
         };
         match why {
             Some(why) if is_meant => left.push((run_id, why)),
@@ -218,8 +218,8 @@ fn to_json(chosen: &Chosen) -> Value {
 fn to_text(chosen: &[Chosen], left: &[(RunId, String)], is_done: bool) -> String {
     if chosen.is_empty() {
         let reasons: BTreeSet<&str> = left.iter().map(|(_, why)| why.as_str()).collect();
-        let reasons = reasons.into_iter().collect::<Vec<_>>().join(", ");
-        let stay = (!left.is_empty()).then(|| format!(" ({} kept: {reasons})", left.len()));
+        let reasons = reasons.into_iter().collect::<Vec<_>>().join("; ");
+        let stay = (!left.is_empty()).then(|| format!(" ({} stay: {reasons})", left.len()));
         return format!("no runs to delete{}\n", stay.unwrap_or_default());
     }
     let chosen: Vec<&Chosen> = chosen.iter().filter(|one| one.is_deleted == is_done).collect();

@@ -224,8 +224,16 @@ impl Local {
             (Phase::Pending, _) if held || (young && ticket.runner.is_none()) => {
                 (JobState::Pending, "waiting", held.then(|| self.waits_for(&ticket, look)))
             }
+            (Phase::Running, _) if held && !shell_alive => {
+                let why = "it has ended, and its runner tries to write that down: is there room in the state directory?";
+                (JobState::Running, "ending", Some(why.to_owned()))
+            }
             (Phase::Running, _) if held || shell_alive => {
                 (JobState::Running, "running", ticket.warning.clone())
+            }
+            (Phase::Running, _) => {
+                let why = "its runner was killed before it could write down how the job ended";
+                (JobState::Unknown, "gone", Some(why.to_owned()))
             }
             _ => (JobState::Unknown, "gone", Some("its runner was killed".to_owned())),
         };

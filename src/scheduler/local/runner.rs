@@ -1,6 +1,7 @@
 //! The detached process behind a local job: waits for its turn, runs the script, writes down how it ended.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,6 +21,10 @@ use crate::command::{Destination, TrainingCommand, spawn_training};
 use crate::diagnostic::chain;
 use crate::record::ExitStatus;
 use crate::scheduler::SchedulerError;
+
+/// Between two attempts to write down how a job ended, and how long they go on.
+const END_PAUSE: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// Runs the job whose ticket lies in `run_dir` to its end. Cancelled by SIGTERM.
 ///
@@ -42,7 +47,32 @@ pub fn run(run_dir: &Path) -> Result<(), SchedulerError> {
         ticket.exit = ticket.exit.or(Some(ExitStatus::Code(70)));
         end(&mut ticket);
     }
-    result.and(ticket.write(run_dir))
+    result.and(write_end(&ticket, run_dir, &mut signals))
+}
+
+/// Writes down how the job ended, for a day if need be: where the disk is full nobody else knows it. Ends at a signal to end, and
+/// where the directory is gone.
+fn write_end(ticket: &Ticket, run_dir: &Path, signals: &mut Signals) -> Result<(), SchedulerError> {
+    let (mut is_said, begun) = (false, Instant::now());
+    loop {
+        let Err(error) = ticket.write(run_dir) else { return Ok(()) };
+        if !is_said && let Ok(mut output) = open_append(&ticket.output) {
+            let (why, exit) = (chain(&error).join(": "), ticket.exit.map(exit_words).unwrap_or_default());
+            let _ = writeln!(output, "dlrun: the job has ended{exit}; that cannot be recorded yet: {why}");
+        }
+        is_said = true;
+        let is_over = begun.elapsed() > END_TIMEOUT;
+        if is_over || signals.wait(END_PAUSE) == Event::Cancel || !run_dir.exists() {
+            return Err(error);
+        }
+    }
+}
+
+fn exit_words(exit: ExitStatus) -> String {
+    match exit {
+        ExitStatus::Code(code) => format!(" with exit code {code}"),
+        ExitStatus::Signal(signal) => format!(" by signal {signal}"),
+    }
 }
 
 fn end(ticket: &mut Ticket) {
