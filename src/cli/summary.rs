@@ -193,11 +193,8 @@ fn table_text(tracked: &Tracked, records: &str, insight: &Insight, bars: Bars, i
     if let Some(measured) = reading.outcome.nodes.iter().map(|node| node.updated_at_ms).max()
         && !status.state.is_final()
     {
-        let of_output = if is_live {
-            "epochs, metrics and curves are of now"
-        } else {
-            "the newest epochs are in `dlrun logs`"
-        };
+        let of_output =
+            if is_live { "epochs and metrics are of now" } else { "the newest epochs are in `dlrun logs`" };
         row("measured", format!("{}; {of_output}", ago(measured)));
     }
     contained::rows(record.image.as_ref(), &reading.outcome.nodes, &mut row);

@@ -125,7 +125,7 @@ impl<'a> Fields<'a> {
         read: impl Fn(&str) -> Result<T, E>,
     ) -> Option<Located<T>> {
         let value = self.value(key)?;
-        // Of a number both faults are told at once: the quotes and what it would lack in them.
+        // Of a number both faults are reported at once: the quotes and what it would lack in them.
         if let Some(number) = value.get_ref().as_integer()
             && let Err(why) = read(number.as_str())
         {

@@ -118,7 +118,9 @@ impl Cause {
     }
 }
 
-fn ending(exit: ExitStatus) -> String {
+/// How something ended, as the end of a sentence.
+#[must_use]
+pub fn ending(exit: ExitStatus) -> String {
     match exit {
         ExitStatus::Code(code @ 127) => {
             format!("ended with exit code {code}, a shell's for a command that is not found")

@@ -30,7 +30,7 @@ mod target;
 mod timing;
 mod usage;
 
-pub use cause::{Cause, CauseKind, signal_name};
+pub use cause::{Cause, CauseKind, ending, signal_name};
 pub use column::SeriesError;
 pub use conditions::{Conditions, Software, StorageClass};
 pub use container::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};

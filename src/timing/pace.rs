@@ -5,7 +5,7 @@ use crate::record::{StepTimes, TimeSource};
 use super::event::{Facts, is_time};
 use super::step_times::Histogram;
 
-/// The last step of which a line told, or the first of those that were read at one go.
+/// The last step that a line named, or the first of those that were read at one go.
 #[derive(Debug, Clone, Copy)]
 struct Stepped {
     epoch: Option<u64>,

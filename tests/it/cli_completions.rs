@@ -36,6 +36,14 @@ fn bash_completes_verbs_and_hides_inner_ones() {
     let _ = done.says("tr$(touch ran) tr-ue\n");
     assert_eq!(other.call().argv, ["words", "runs"]);
     assert!(!env.jobs().join("ran").exists());
+    // A verb that takes a file leaves an empty word to the shell's own files, and a value of an option to the option.
+    for (words, expected) in [("check ''", "[]\n"), ("check --scheduler ''", "slurm")] {
+        let ask = format!(
+            r#". "$0"; COMP_WORDS=(dlrun {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+            _dlrun_with_words dlrun '' "${{COMP_WORDS[COMP_CWORD-1]}}"; echo "[${{COMPREPLY[*]}}]""#
+        );
+        let _ = env.command("bash", ["-c", &ask]).arg(&script).run().code(0).says(expected);
+    }
     for kind in ["runs", "queues", "images"] {
         let _ = env.dlrun(["words", kind]).run().code(0);
     }

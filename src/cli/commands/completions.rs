@@ -66,7 +66,7 @@ _dlrun_with_words() {
     -*) kind= ;;
     esac
     # Without a word every option fits, and bash would write their first letter instead of offering files.
-    case $cur$kind${COMP_WORDS[1]} in
+    [[ -n $cur$kind || $before = -* ]] || case ${COMP_WORDS[1]} in
     submit | check | plan | render | convert | timings | explain | import) COMPREPLY=() ;;
     esac
     [ "$COMP_CWORD" -gt 1 ] && [ -n "$kind" ] && [[ $cur != -* ]] || return 0

@@ -19,7 +19,7 @@ use super::{End, exit_of, file_error, open_append};
 use crate::clock::now_ms;
 use crate::command::{Destination, TrainingCommand, spawn_training};
 use crate::diagnostic::chain;
-use crate::record::ExitStatus;
+use crate::record::{ExitStatus, ending};
 use crate::scheduler::SchedulerError;
 
 /// Between two attempts to write down how a job ended, and how long they go on.
@@ -57,21 +57,14 @@ fn write_end(ticket: &Ticket, run_dir: &Path, signals: &mut Signals) -> Result<(
     loop {
         let Err(error) = ticket.write(run_dir) else { return Ok(()) };
         if !is_said && let Ok(mut output) = open_append(&ticket.output) {
-            let (why, exit) = (chain(&error).join(": "), ticket.exit.map(exit_words).unwrap_or_default());
-            let _ = writeln!(output, "dlrun: the job has ended{exit}; that cannot be recorded yet: {why}");
+            let (why, exit) = (chain(&error).join(": "), ticket.exit.map_or("ended".to_owned(), ending));
+            let _ = writeln!(output, "dlrun: the job {exit}; that cannot be recorded yet: {why}");
         }
         is_said = true;
         let is_over = begun.elapsed() > END_TIMEOUT;
         if is_over || signals.wait(END_PAUSE) == Event::Cancel || !run_dir.exists() {
             return Err(error);
         }
-    }
-}
-
-fn exit_words(exit: ExitStatus) -> String {
-    match exit {
-        ExitStatus::Code(code) => format!(" with exit code {code}"),
-        ExitStatus::Signal(signal) => format!(" by signal {signal}"),
     }
 }
 

@@ -248,7 +248,7 @@ over "$dlrun_code""#
 
 /// Torque kills a job's further nodes within milliseconds of `qdel`, before a program can do anything about its SIGTERM. So
 /// `dlrun cancel` writes `cancel.json` into the run's directory first, and each node passes that on as SIGTERM. A file of an
-/// earlier start says nothing. The state directory may hang, so a process of its own looks; it ends with the script, whose
+/// earlier start says nothing. The state directory may hang, so a separate process looks; it ends with the script, whose
 /// pipe it reads.
 const HEED: &str = r#"dlrun_heed() {
     local asked=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID at

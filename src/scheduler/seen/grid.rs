@@ -197,7 +197,7 @@ fn aligned<'a>(lines: &[&'a str], at: usize, height: usize, heads: Vec<Head>, wo
     grid
 }
 
-/// The columns as wide as they are: where every row has a word that begins below the head, the column goes on to the next
+/// The columns as wide as they are: where every row has a word that begins below the head, the column reaches to the next
 /// head; where one ends below the head's end, it begins behind the former head.
 fn spread(mut heads: Vec<Head>, rows: &[Vec<Token<'_>>]) -> Vec<Head> {
     for column in 0..heads.len() {
