@@ -13,6 +13,7 @@
 //! ```
 
 mod admit;
+mod budget;
 mod check;
 mod connection;
 mod discover;

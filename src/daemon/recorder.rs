@@ -12,9 +12,10 @@ use std::time::Duration;
 use nix::unistd::{Uid, User};
 use tokio::sync::{mpsc, oneshot};
 
+use super::budget;
 use crate::protocol::{RefusalKind, Registered, Response, Segment, StoreStatus};
 use crate::record::{Gap, NodeRecord, RunRecord, Sample};
-use crate::store::{Backlog, Collected, Live, NodeId, NodeStore, StoreError};
+use crate::store::{Backlog, Collected, Live, NodeId, NodeStore, Shortened, StoreError};
 
 /// The daemon's own number for a run.
 pub(super) type Handle = u64;
@@ -75,6 +76,9 @@ pub(super) enum Job {
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) node: NodeId,
+    pub(super) uid: u32,
+    /// Bytes of the client's record as JSON.
+    pub(super) weight: usize,
     pub(super) record: Box<NodeRecord>,
     pub(super) answer: Option<(Box<Response>, Reply)>,
 }
@@ -108,6 +112,8 @@ pub(super) enum Notice {
         gap: Gap,
         samples: u64,
     },
+    /// Samples that were written have gone again.
+    Shortened(Shortened),
 }
 
 /// Updates that wait for the disk: of each run the newest, so that a client who sends many fills nothing.
@@ -219,7 +225,7 @@ struct Desk {
     updates: Arc<Mutex<Updates>>,
     status: Arc<Mutex<StoreStatus>>,
     /// Runs that are over, which the disk has not taken yet.
-    unended: VecDeque<(NodeId, NodeRecord)>,
+    unended: VecDeque<End>,
     /// The time, the greatest age and the greatest size, while old runs are being forgotten.
     wanted: Option<(u64, u64, u64)>,
     /// Names of users, by their ids.
@@ -277,12 +283,12 @@ impl Desk {
     }
 
     fn end_late(&mut self) {
-        while let Some((node, record)) = self.unended.pop_front() {
-            let done = self.store.end(&[(node, &record)]);
+        while let Some(end) = self.unended.pop_front() {
+            let done = self.store.end(&[(end.node, &*end.record)]);
             let has_failed = done.is_err();
             self.note(done);
             if has_failed {
-                self.unended.push_front((node, record));
+                self.unended.push_front(end);
                 return;
             }
         }
@@ -387,6 +393,9 @@ impl Desk {
         let Some((now_ms, max_age_ms, max_bytes)) = self.wanted.take() else { return };
         let done = self.store.retain(now_ms, max_age_ms, max_bytes).map(|gone| {
             self.wanted = gone.more.then_some((now_ms, max_age_ms, max_bytes));
+            for shortened in &gone.shortened {
+                let _ = self.notices.send(Notice::Shortened(*shortened));
+            }
             tracing::debug!(?gone, "old runs were looked for");
         });
         self.note(done);
@@ -401,14 +410,18 @@ impl Desk {
     fn end(&mut self, ends: Vec<End>) {
         let records: Vec<(NodeId, &NodeRecord)> = ends.iter().map(|end| (end.node, &*end.record)).collect();
         let all = self.store.end(&records);
-        for End { node, record, answer } in ends {
+        for mut end in ends {
             // One that the database refuses must not keep the others.
-            let done = if all.is_ok() { Ok(()) } else { self.store.end(&[(node, &*record)]) };
-            if done.is_err() && self.unended.len() < UNENDED {
-                self.unended.push_back((node, *record));
-            }
-            if let Some((answer, reply)) = answer {
+            let done = if all.is_ok() { Ok(()) } else { self.store.end(&[(end.node, &*end.record)]) };
+            if let Some((answer, reply)) = end.answer.take() {
                 let _ = reply.send(told(&done, *answer));
+            }
+            let held = self.unended.iter().map(|end| (end.uid, end.weight));
+            if done.is_err()
+                && self.unended.len() < UNENDED
+                && budget::room(held, end.uid, end.weight).is_ok()
+            {
+                self.unended.push_back(end);
             }
             self.note(done);
         }

@@ -5,7 +5,12 @@
 #
 # perl stranger.pl SOCKET PID flood FILE: sends what it was given again and again, reading some answers and not others, until
 # FILE is there, or for a minute.
+#
+# perl stranger.pl SOCKET PID heavy FILE: many connections, each with the same requests for a node of its own, named in place
+# of NODE, and then with half a long message. It says how many were registered, and holds them until FILE is there, or for a
+# minute.
 use strict;
+use IO::Handle;
 use Socket;
 
 my ($path, $pid, $mode, $over) = @ARGV;
@@ -56,6 +61,29 @@ if (($mode // '') eq 'flood') {
         answer($_) for @open[0 .. $#open / 2];
         push @silent, pop @open if @open and @silent < 200;
     }
+    exit 0;
+}
+
+if (($mode // '') eq 'heavy') {
+    my ($until, $registered, @held) = (time + 60, 0);
+    for my $number (1 .. 24) {
+        my $socket = connected() or last;
+        for my $request (@requests) {
+            (my $own = $request) =~ s/NODE/n$number/g;
+            syswrite($socket, frame($own)) or last;
+            my $answer = answer($socket) // last;
+            $registered++ if $answer =~ /"registered"/;
+            last if $answer =~ /"refused"/;
+        }
+        push @held, $socket;
+    }
+    for my $socket (@held) {
+        $socket->blocking(0);
+        syswrite($socket, pack('V', 1 << 20) . 'x' x 900_000);
+    }
+    $| = 1;
+    print "$registered of ", scalar(@held), "\n";
+    select(undef, undef, undef, 0.1) while time < $until and !-e $over;
     exit 0;
 }
 

@@ -3,7 +3,7 @@
 //! Acting as two users takes root; without it these tests say that they did nothing.
 
 use std::fs::{self, Permissions};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -14,7 +14,7 @@ use dlrun::job::RunId;
 use dlrun::protocol::{
     Collect, Ending, Hello, Process, RefusalKind, Registration, Request, Response, RunView, RunsQuery,
 };
-use dlrun::record::{EventKind, NodeRecord, RunRecord, Sample};
+use dlrun::record::{Epoch, EventKind, NodeRecord, RunRecord, Sample};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 
 use crate::support::env::install;
@@ -24,6 +24,8 @@ use crate::support::{Dlrund, RawClient, TestEnv, dlrund, recorded, skip, wait_fo
 const ALICE: u32 = 64_001;
 const MALLORY: u32 = 64_002;
 const DAEMON: u32 = 64_003;
+/// Bytes that the daemon must do with: half of `MemoryHigh=` of the unit and a little.
+const MEMORY: u64 = 144 << 20;
 /// A group of every system, for `read_group`.
 const GROUP: (&str, u32) = ("daemon", 1);
 
@@ -144,6 +146,14 @@ fn registration(env: &TestEnv, run: &str, command: Process) -> Registration {
     Registration { run: described, record, command, gpus: Vec::new(), gap: None }
 }
 
+/// The same under an id of that user's own.
+fn of_owner(mut registration: Registration, uid: u32) -> Registration {
+    let run_id = RunId::of_owner([7; 10], uid);
+    registration.run.run_id = run_id.clone();
+    registration.record.key.run_id = run_id;
+    registration
+}
+
 fn register(registration: Registration) -> Request {
     Request::Register(Box::new(registration))
 }
@@ -254,7 +264,7 @@ fn a_flood_of_one_user_starves_no_other() {
     let alice = user(ALICE, &daemon, "500");
     let run = watched(&alice);
     let mallory = Stranger::new(&place, MALLORY, MALLORY);
-    let theirs = registration(&alice, &run, OWN);
+    let theirs = of_owner(registration(&alice, &run, OWN), MALLORY);
     let update = dlrun::protocol::Update { record: theirs.record.clone() };
     let requests = [
         register(theirs),
@@ -296,6 +306,75 @@ fn a_flood_of_one_user_starves_no_other() {
     assert!(taken < 2000 && answered < Duration::from_secs(1), "{told}");
     assert!(hole < 2 * INTERVAL_MS && record.watcher.late_ticks <= 3 && record.gaps.is_empty(), "{told}");
     assert!(record.events.iter().all(|event| event.kind != EventKind::DaemonLost), "{told}");
+}
+
+/// Users who send as much as they can: the daemon stays within its memory, serves others, and comes
+/// back after a restart without more.
+#[test]
+fn the_heaviest_records_of_many_users_fit_half_the_memory_of_the_unit() {
+    if !is_root() {
+        return;
+    }
+    let place = place();
+    let daemon = format!("--data={MEMORY}");
+    let mut daemon = Dlrund::start_with(&place, &["/usr/bin/prlimit", &daemon, dlrund::DLRUND], "");
+    let alice = user(ALICE, &daemon, "500");
+    let run = watched(&alice);
+    let over = place.root().join("over").display().to_string();
+    let floods: Vec<Child> = (0..6)
+        .map(|number| {
+            let uid = MALLORY + 100 + number;
+            let mut theirs = of_owner(registration(&alice, &run, OWN), uid);
+            theirs.record.key.node = "NODE".to_owned();
+            fill(&mut theirs.record);
+            let update = dlrun::protocol::Update { record: theirs.record.clone() };
+            let update = Request::Update(Box::new(update));
+            Stranger::new(&place, uid, uid).start(&daemon, &[register(theirs), update], &["heavy", &over])
+        })
+        .collect();
+    let mut told = Vec::new();
+    let mut floods: Vec<_> = floods
+        .into_iter()
+        .map(|mut flood| {
+            let mut line = String::new();
+            let answers = flood.stdout.take().expect("a pipe");
+            BufReader::new(answers).read_line(&mut line).expect("a line");
+            told.push(line.trim().to_owned());
+            flood
+        })
+        .collect();
+    let second = user(ALICE, &daemon, "500");
+    let second = (watched(&second), second);
+    let high = |daemon: &Dlrund| {
+        let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).expect("it lives");
+        let of =
+            |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+        format!("{} {}", of("VmHWM:"), of("VmData:"))
+    };
+    let flooded = high(&daemon);
+    daemon.kill();
+    daemon.start_again(&place);
+    wait_for("the runs to be watched again", || recorded::is_adopted(&alice.run_dir(&run)));
+    crate::support::tell(&format!("{told:?}: {flooded}; after a restart {}", high(&daemon)));
+    fs::write(&over, "").expect("it is ours");
+    wait_for("the flood to end", || floods.iter_mut().all(|flood| flood.try_wait().expect("ours").is_some()));
+    stop(&alice, &run);
+    stop(&second.1, &second.0);
+}
+
+/// Makes a record as heavy as the daemon takes it.
+fn fill(record: &mut NodeRecord) {
+    let epoch = |epoch| Epoch {
+        epoch,
+        printed_seconds: Some(1.5),
+        metrics: [("loss".to_owned(), 0.25)].into(),
+        ..Epoch::default()
+    };
+    record.progress.epochs = (1..=2600).map(epoch).collect();
+    while serde_json::to_string(record).expect("JSON").len() > 255 << 10 {
+        let shorter = record.progress.epochs.len() - 10;
+        record.progress.epochs.truncate(shorter);
+    }
 }
 
 #[test]

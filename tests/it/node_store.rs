@@ -363,6 +363,36 @@ fn many_runs_of_one_user_make_room_at_the_cost_of_that_user() {
 }
 
 #[test]
+fn live_runs_lose_their_oldest_samples_where_there_is_no_room() {
+    let (_tmp, mut store) = store();
+    let few = registered(&mut store, 1);
+    let (run, record) = records(2);
+    let many = store.register(&run, 1001, &record, &live()).expect("registered");
+    let samples = samples(6_000);
+    store.backfill(few, &samples[..120]).expect("taken");
+    for part in samples.chunks(60) {
+        store.backfill(many, part).expect("taken");
+    }
+    let before = store.used_bytes().expect("counted");
+    let kept = store.retain(BEGIN_MS, u64::MAX, before - 10_000).expect("kept");
+    assert!(kept.forgotten.is_empty() && kept.after_bytes <= before - 10_000 && !kept.more, "{kept:?}");
+    let [gone] = kept.shortened[..] else { panic!("{kept:?}") };
+    assert_eq!((gone.node, gone.from_ms, gone.samples), (many, samples[0].at_ms, 3_600));
+    let left = store.read_samples(many, 0).expect("read");
+    assert_eq!(left, samples[3_600..]);
+    assert_eq!(gone.to_ms, samples[3_599].at_ms);
+    // What its client has not collected yet it still can, and what comes goes on.
+    assert!(store.collect(many, None, 1 << 20).expect("read").is_some());
+    let kept = store.retain(BEGIN_MS, u64::MAX, 0).expect("kept");
+    assert!(
+        !kept.more && kept.shortened.iter().all(|gone| gone.node == many || gone.samples < 120),
+        "{kept:?}"
+    );
+    assert!(!store.read_samples(many, 0).expect("read").is_empty());
+    assert_eq!(store.live().expect("read").len(), 2);
+}
+
+#[test]
 fn a_second_process_is_told_who_has_it() {
     let (tmp, store) = store();
     let path = tmp.path().join("dlrun.db");

@@ -16,7 +16,7 @@ use crate::daemon::watched::{Memory, Stage, Watched};
 use crate::monitor::{self, GpuReport, GpuWatch, identity};
 use crate::protocol::{DaemonCost, DaemonStatus, Process, RefusalKind, Registered, Response};
 use crate::record::{EventKind, Gap, RunRecord, Sample};
-use crate::store::{Live, LiveRun, NodeId};
+use crate::store::{Live, LiveRun, NodeId, Shortened};
 
 /// What the owner must know of the configuration.
 #[derive(Debug, Clone)]
@@ -94,9 +94,10 @@ impl Node {
             let command = Process { pid: run.live.pid, start_time_ticks: run.live.start_time_ticks };
             let memory: Memory = serde_json::from_str(&run.live.state).unwrap_or_default();
             let stopped = memory.stopped;
+            let weight = serde_json::to_vec(&run.record).map_or(0, |text| text.len());
             let mut watched =
                 Watched::new(run.uid, command, run.record, memory, self.options.process_interval);
-            watched.node = Some(run.node);
+            (watched.node, watched.weight) = (Some(run.node), weight);
             let is_alive = run.live.boot_id == self.boot_id && watched.is_alive();
             watched.replay(&spooled);
             let (from_ms, to_ms) = (watched.memory.last_at_ms, now_ms());
@@ -126,8 +127,9 @@ impl Node {
 
     fn close(&mut self, mut watched: Watched) {
         let record = Box::new(watched.interrupt());
+        let Watched { uid, weight, .. } = watched;
         if let Some(node) = watched.node {
-            self.hand_on(Job::End(End { node, record, answer: None }));
+            self.hand_on(Job::End(End { node, uid, weight, record, answer: None }));
         }
     }
 
@@ -268,9 +270,9 @@ impl Node {
         let Err(job) = self.recorder.send(job) else { return };
         match job {
             Job::Collect { reply, .. } | Job::Backfill { reply, .. } => too_slow(Some(reply)),
-            Job::End(End { node, record, answer }) => {
-                too_slow(answer.map(|(_, reply)| reply));
-                self.late.push_back(Job::End(End { node, record, answer: None }));
+            Job::End(mut end) => {
+                too_slow(end.answer.take().map(|(_, reply)| reply));
+                self.late.push_back(Job::End(end));
             }
             _ => {}
         }
@@ -294,6 +296,17 @@ impl Node {
                     && let Some(connection) = self.runs.remove(&handle).and_then(|watched| watched.connection)
                 {
                     self.by_connection.remove(&connection);
+                }
+            }
+            // No gap: the client may have them.
+            Notice::Shortened(Shortened { node, from_ms, to_ms, samples }) => {
+                tracing::warn!(samples, "live runs fill the database (`store.max_size`): old samples went");
+                if let Some(watched) = self.runs.values_mut().find(|watched| watched.node == Some(node)) {
+                    let seconds = to_ms.saturating_sub(from_ms) / 1000;
+                    let detail = format!(
+                        "the database of the node was full (`store.max_size`): the oldest {samples} samples, of {seconds} s, are no longer in it"
+                    );
+                    watched.note(now_ms(), EventKind::Note, detail);
                 }
             }
             Notice::Dropped { node, gap, samples } => {

@@ -3,6 +3,7 @@
 use super::{Node, answer};
 use crate::clock::now_ms;
 use crate::daemon::admit::{Admitted, admit, check, check_owner, check_record};
+use crate::daemon::budget;
 use crate::daemon::connection::Question;
 use crate::daemon::peer::Peer;
 use crate::daemon::recorder::{End, Handle, Job, Reply};
@@ -19,10 +20,6 @@ use crate::record::{EventKind, Gap, GpuFacts, MAX_SEGMENT_SAMPLES, MeasureKey, N
 const BACKFILL_MAX: usize = 16 << 20;
 /// Likewise in samples, which may be packed so well that their bytes bound nothing: eleven days at one a second.
 const BACKFILL_SAMPLES_MAX: usize = 1_000_000;
-/// Bytes of JSON that the records of one user's runs may weigh together, and those of all: in memory, in the queue of the database
-/// and in its cache they take some fifteen times as much.
-const RECORDS_OF_USER_MAX: usize = 3 << 20;
-const RECORDS_MAX: usize = 12 << 20;
 /// How far a run may seem to begin before its command, of which the kernel tells the start in hundredths of a second.
 const START_SLACK_MS: u64 = 500;
 /// Room that is left in an answer for what surrounds the runs.
@@ -115,19 +112,8 @@ impl Node {
     /// a budget is refused to who asks; watchers go on without the daemon.
     fn room(&self, uid: u32, handle: Option<Handle>, weight: usize) -> Result<(), Refusal> {
         let others = self.runs.iter().filter(|(other, _)| Some(**other) != handle);
-        let (mut of_user, mut of_all) = (weight, weight);
-        for (_, watched) in others {
-            of_all += watched.weight;
-            of_user += if watched.uid == uid { watched.weight } else { 0 };
-        }
-        let message = match (of_user > RECORDS_OF_USER_MAX, of_all > RECORDS_MAX) {
-            (true, _) => format!(
-                "the records of user id {uid} weigh {of_user} bytes; {RECORDS_OF_USER_MAX} is the limit"
-            ),
-            (_, true) => format!("the records of all users weigh {of_all} bytes; {RECORDS_MAX} is the limit"),
-            _ => return Ok(()),
-        };
-        Err(Refusal { kind: RefusalKind::Busy, message })
+        let held = others.map(|(_, watched)| (watched.uid, watched.weight));
+        budget::room(held, uid, weight).map_err(|message| Refusal { kind: RefusalKind::Busy, message })
     }
 
     fn take_up(
@@ -206,18 +192,22 @@ impl Node {
         }
     }
 
+    /// What the new record of a connection's run weighs, where that has room.
+    fn weight_of(&self, connection: u64, uid: u32, record: &NodeRecord) -> Result<usize, Refusal> {
+        let weight = check_record(record)?;
+        self.room(uid, self.by_connection.get(&connection).copied(), weight).map(|()| weight)
+    }
+
     fn update(&mut self, connection: u64, record: NodeRecord, reply: Reply) {
         let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
         if watched.stage == Stage::Ended {
             return answer(reply, over());
         }
         let uid = watched.uid;
-        let handle = self.by_connection.get(&connection).copied();
-        let weight =
-            match check_record(&record).and_then(|weight| self.room(uid, handle, weight).map(|()| weight)) {
-                Ok(weight) => weight,
-                Err(refusal) => return answer(reply, Response::Refused(refusal)),
-            };
+        let weight = match self.weight_of(connection, uid, &record) {
+            Ok(weight) => weight,
+            Err(refusal) => return answer(reply, Response::Refused(refusal)),
+        };
         let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
         watched.weight = weight;
         watched.update(record);
@@ -258,15 +248,19 @@ impl Node {
         let report = self.gpu_report();
         let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
         let (Stage::Live, Some(node)) = (watched.stage, watched.node) else { return answer(reply, over()) };
-        if let Err(refusal) = check_record(&ending.record) {
-            return answer(reply, Response::Refused(refusal));
-        }
+        let uid = watched.uid;
+        let weight = match self.weight_of(connection, uid, &ending.record) {
+            Ok(weight) => weight,
+            Err(refusal) => return answer(reply, Response::Refused(refusal)),
+        };
+        let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
+        watched.weight = weight;
         let sample = watched.sample(now_ms(), report.as_ref(), true);
         watched.end(ending);
         let record = Box::new(watched.record());
         let measured = Box::new(Response::Measured(Box::new(watched.measured())));
         self.recorder.tick(vec![(node, sample)]);
-        self.hand_on(Job::End(End { node, record, answer: Some((measured, reply)) }));
+        self.hand_on(Job::End(End { node, uid, weight, record, answer: Some((measured, reply)) }));
     }
 
     fn list(&self, peer: Peer, query: &RunsQuery) -> Runs {
@@ -489,13 +483,13 @@ mod tests {
         let family = Family::new();
         family.live(&mut node, &queue);
         let handle = *node.runs.keys().next().expect("it is watched");
-        node.runs.get_mut(&handle).expect("it is watched").weight = RECORDS_OF_USER_MAX;
+        node.runs.get_mut(&handle).expect("it is watched").weight = budget::OF_USER;
         let uid = family.peer.uid;
         assert_eq!(node.room(uid, None, 1).map_err(|refusal| refusal.kind), Err(RefusalKind::Busy));
         assert_eq!(node.room(uid + 1, None, 1), Ok(()));
         // A newer version of the same record takes the place of the older.
-        assert_eq!(node.room(uid, Some(handle), RECORDS_OF_USER_MAX), Ok(()));
-        assert!(node.room(uid + 1, None, RECORDS_MAX).is_err());
+        assert_eq!(node.room(uid, Some(handle), budget::OF_USER), Ok(()));
+        assert!(node.room(uid + 1, None, budget::OF_ALL).is_err());
     }
 
     #[test]

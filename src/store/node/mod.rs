@@ -18,7 +18,7 @@ mod spool;
 pub use backlog::{Backlog, Dropped};
 pub use collect::Collected;
 pub use live::{Live, LiveRun};
-pub use retain::Retained;
+pub use retain::{Retained, Shortened};
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! What the database holds no longer.
 
-use rusqlite::Row;
+use rusqlite::{Row, params};
 
-use super::{NodeStore, Safety};
+use super::{NodeId, NodeStore, Safety};
 use crate::job::RunId;
 use crate::store::integer;
 use crate::store::open::StoreError;
@@ -13,16 +13,33 @@ use crate::store::runs::{run_id, unsigned};
 pub struct Retained {
     /// The runs that were forgotten, oldest first.
     pub forgotten: Vec<RunId>,
+    /// Of live runs the oldest samples that were forgotten.
+    pub shortened: Vec<Shortened>,
     /// Bytes in use before.
     pub before_bytes: u64,
-    /// Bytes in use after; more than was asked for where live runs need them.
+    /// Bytes in use after; more than was asked for where the records of live runs need them.
     pub after_bytes: u64,
     /// There may be more to forget: ask again.
     pub more: bool,
 }
 
-/// Runs that are forgotten at once; samples wait meanwhile.
+/// Samples of a live run that are there no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shortened {
+    /// Whose they were.
+    pub node: NodeId,
+    /// When the first of them was taken, in Unix milliseconds UTC.
+    pub from_ms: u64,
+    /// Likewise the last.
+    pub to_ms: u64,
+    /// How many there were.
+    pub samples: u64,
+}
+
+/// Runs that are forgotten at once, and live ones that are shortened; samples wait meanwhile.
 const BATCH: usize = 32;
+/// Blocks that a live run loses at once: an hour of samples at one a second.
+const BLOCKS: u32 = 60;
 
 /// Runs of which nothing is live, and when they were last heard of, oldest first.
 const OLDEST: &str = "
@@ -41,10 +58,23 @@ const LARGEST_SHARE: &str = "
         GROUP BY run.id HAVING max(node.id IN (SELECT node FROM live)) = 0)
     ORDER BY place DESC, heard_ms, run_id LIMIT ?1";
 
+/// Of the user whose live runs have most bytes, the measurement that has most. Its newest block stays: the next may go on in it.
+const LONGEST: &str = "
+    WITH share AS (
+        SELECT live.uid AS uid, block.node AS node, sum(length(block.bytes)) AS bytes, count(*) AS blocks
+        FROM block JOIN live ON live.node = block.node GROUP BY block.node)
+    SELECT node FROM share WHERE blocks > 1
+    ORDER BY sum(bytes) OVER (PARTITION BY uid) DESC, uid, bytes DESC, node LIMIT 1";
+
+/// The oldest blocks of a measurement.
+const FIRST_BLOCKS: &str = "
+    SELECT seq, t0_ms, t1_ms, samples FROM block
+    WHERE node = ?1 AND seq < (SELECT max(seq) FROM block WHERE node = ?1) ORDER BY seq LIMIT ?2";
+
 impl NodeStore {
     /// Forgets runs that are over: those that ended more than `max_age_ms` before `now_ms`, oldest first, then more until
     /// `max_bytes` suffice, of the user who has most. Each goes in a transaction of its own, and no more than some at once.
-    /// A live run never goes.
+    /// A live run never goes; where only live ones are left, the one with most samples loses its oldest.
     ///
     /// # Errors
     /// As [`NodeStore::append`].
@@ -65,8 +95,14 @@ impl NodeStore {
                 self.forget(run, &mut retained)?;
             }
         }
-        retained.more = retained.forgotten.len() >= BATCH;
-        if !retained.forgotten.is_empty() {
+        while retained.after_bytes > max_bytes && retained.forgotten.len() + retained.shortened.len() < BATCH
+        {
+            let Some(shortened) = self.shorten()? else { break };
+            retained.shortened.push(shortened);
+            retained.after_bytes = self.used_bytes()?;
+        }
+        retained.more = retained.forgotten.len() + retained.shortened.len() >= BATCH;
+        if !retained.forgotten.is_empty() || !retained.shortened.is_empty() {
             self.give_pages_back()?;
             self.checkpoint()?;
         }
@@ -93,6 +129,28 @@ impl NodeStore {
         retained.forgotten.push(run);
         retained.after_bytes = self.used_bytes()?;
         Ok(())
+    }
+
+    /// Takes the oldest samples from the live run that has most; `None` where none has any to give.
+    fn shorten(&mut self) -> Result<Option<Shortened>, StoreError> {
+        let Some(node) = self.store.rows(LONGEST, [], |row| row.get(0).map(NodeId))?.pop() else {
+            return Ok(None);
+        };
+        let read = |row: &Row<'_>| {
+            let at = |column| Ok::<u64, rusqlite::Error>(unsigned(row, column)?.unwrap_or(0));
+            Ok((at(0)?, Shortened { node, from_ms: at(1)?, to_ms: at(2)?, samples: at(3)? }))
+        };
+        let blocks = self.store.rows(FIRST_BLOCKS, params![node.0, BLOCKS], read)?;
+        let Some((last_seq, mut gone)) = blocks.last().copied() else { return Ok(None) };
+        gone.from_ms = blocks.iter().map(|(_, block)| block.from_ms).min().unwrap_or(gone.from_ms);
+        gone.samples = blocks.iter().map(|(_, block)| block.samples).sum();
+        self.transact(Safety::Kill, |work| {
+            let sql = "DELETE FROM block WHERE node = ?1 AND seq <= ?2";
+            work.writer.execute(sql, params![node.0, integer(last_seq)])?;
+            let sql = "DELETE FROM rollup WHERE node = ?1 AND span_seconds = 60 AND t0_ms < ?2 - 60000";
+            work.writer.execute(sql, params![node.0, integer(gone.to_ms)]).map(drop)
+        })?;
+        Ok(Some(gone))
     }
 
     fn over(&self, sql: &str) -> Result<Vec<(RunId, u64)>, StoreError> {
