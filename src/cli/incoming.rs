@@ -166,9 +166,11 @@ impl Counts {
 }
 
 /// Takes all lines in. Those that were taken go into `copy` too. Wrong ones are passed over: anybody whose run is in a file could keep
-/// all of it from being imported. A file with nothing but wrong lines is another kind of file.
+/// all of it from being imported. A file with nothing but wrong lines is another kind of file. `owner` may speak only of runs of their
+/// own.
 pub(crate) fn take_lines(
     mut from: impl BufRead,
+    owner: Option<u32>,
     importer: &mut Importer<'_>,
     mut copy: Option<&mut ImportCopy>,
     told: Option<(&mut Display, &str)>,
@@ -181,7 +183,11 @@ pub(crate) fn take_lines(
             continue;
         }
         counts.lines += 1;
-        match read(&line) {
+        let row = read(&line).and_then(|(incoming, text)| match owner {
+            Some(uid) => incoming.check_owner(uid).map(|()| (incoming, text)),
+            None => Ok((incoming, text)),
+        });
+        match row {
             Ok((incoming, text)) => {
                 let kind = incoming.table().kind();
                 counts.count(kind, importer.take(incoming, text)?);

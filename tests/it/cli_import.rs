@@ -1,9 +1,10 @@
 //! `dlrun import`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
+use dlrun::job::RunId;
 use dlrun::record::Table;
 use serde_json::{Value, json};
 
@@ -426,6 +427,39 @@ fn standard_input_is_read_too() {
         (&done.result()["files"][0]["file"], &done.result()["files"][0]["new"]),
         (&json!("standard input"), &json!(23))
     );
+}
+
+#[test]
+fn a_file_of_another_user_tells_of_that_users_runs_only() {
+    if !nix::unistd::geteuid().is_root() {
+        return crate::support::skip("only root can make a file of another user");
+    }
+    let env = TestEnv::new();
+    let (mallory, alice) = (64_002, 64_001);
+    let of = |owner, number| RunId::of_owner([number; 10], owner).to_string();
+    // An index's row has no `uid`; rows that hang on a run could spoil it as well.
+    let rows = [
+        row(Table::Runs, "a", 1, json!({ "run_id": of(mallory, 1) })),
+        row(Table::Runs, "a", 2, json!({ "run_id": of(alice, 2) })),
+        row(Table::Usage, "a", 3, json!({ "run_id": of(alice, 2) })),
+        row(Table::Runs, "a", 4, json!({})),
+    ];
+    let file = env.write("runs.jsonl", lines(&rows));
+    let imported = |owner| {
+        chown(&file, Some(owner), None).expect("root may");
+        let database = env.root().join(format!("{owner}.db"));
+        let done = env.dlrun(["import", "--json", "--store"]).arg(&database).arg(&file).run();
+        let done = if owner < 1000 { done.code(0) } else { done.code(65) };
+        done.result()["files"][0].clone()
+    };
+    let theirs = imported(mallory);
+    assert_eq!((&theirs["new"], &theirs["wrong"]), (&json!(1), &json!(3)), "{theirs}");
+    let why = theirs["problems"][0].to_string();
+    assert!(why.contains("the file is of user 64002") && why.contains("is user 64001's"), "{why}");
+    // The system's accounts keep what nodes exported, and whoever hands a file in through a pipe vouches for it.
+    assert_eq!(imported(100)["new"], 4);
+    let script = format!("{} import --json - < {}", crate::support::DLRUN, file.display());
+    assert_eq!(env.command("sh", ["-c", &script]).run().code(0).result()["files"][0]["new"], 4);
 }
 
 #[test]

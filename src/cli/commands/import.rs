@@ -1,6 +1,7 @@
 //! `dlrun import`: rows of JSON Lines become runs again.
 
 use std::io::{BufRead, BufReader, ErrorKind, stdin};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -16,6 +17,9 @@ use crate::cli::track::Tracker;
 use crate::clock::now_ms;
 use crate::rundir::StateDir;
 use crate::store::{Filter, Store, StoreError};
+
+/// The first id of a person's account, as `UID_MIN` of login.defs(5) has it by default.
+const FIRST_USER: u32 = 1000;
 
 /// Where the rows go.
 enum Target<'a> {
@@ -46,14 +50,14 @@ fn take_all(session: &Session, args: &Import) -> Result<u8, Error> {
     let (mut text, mut worst) = (String::new(), 0);
     for file in &args.files {
         let shown = if is_stdin(file) { "standard input".to_owned() } else { file.display().to_string() };
-        let taken = match input(file) {
-            Ok(from) => {
+        let taken = match input(session, file) {
+            Ok((from, owner)) => {
                 // Only now, so that no empty database is made for files that are not there.
                 let target = match &mut target {
                     Some(target) => target,
                     none => none.insert(Target::open(session, args)?),
                 };
-                take_file(session, args, target, from, &shown)
+                take_file(session, args, target, (from, owner), &shown)
             }
             Err(error) => Err(error),
         };
@@ -156,7 +160,7 @@ fn take_file(
     session: &Session,
     args: &Import,
     target: &mut Target<'_>,
-    from: impl BufRead,
+    from: (impl BufRead, Option<u32>),
     shown: &str,
 ) -> Result<Counts, Error> {
     let mut display = Display::timed(session.output);
@@ -176,7 +180,7 @@ fn take_file(
 
 /// One transaction: all rows of a file, or nothing.
 fn take(
-    from: impl BufRead,
+    (from, owner): (impl BufRead, Option<u32>),
     args: &Import,
     target: &mut Target<'_>,
     told: (&mut Display, &str),
@@ -189,7 +193,7 @@ fn take(
     let mut kept = None;
     let done = store.write(|writer| {
         let mut importer = writer.importer()?;
-        let counts = take_lines(from, &mut importer, copy.as_mut(), Some(told))?;
+        let counts = take_lines(from, owner, &mut importer, copy.as_mut(), Some(told))?;
         importer.finish()?;
         if args.dry_run {
             return Err(Stop::DryRun(Box::new(counts)));
@@ -211,11 +215,24 @@ fn take(
     done
 }
 
-fn input(file: &Path) -> Result<Box<dyn BufRead>, Error> {
+/// The lines of a file, and whose it is where they are believed of that user's own runs only. What comes through standard input the
+/// one who imports vouches for.
+fn input(session: &Session, file: &Path) -> Result<(Box<dyn BufRead>, Option<u32>), Error> {
     if is_stdin(file) {
-        return Ok(Box::new(stdin().lock()));
+        return Ok((Box::new(stdin().lock()), None));
     }
-    Ok(Box::new(BufReader::with_capacity(1 << 16, opened(file)?)))
+    let opened = opened(file)?;
+    let owner = opened.metadata().ok().map(|about| about.uid()).filter(|uid| !is_believed(session, *uid));
+    Ok((Box::new(BufReader::with_capacity(1 << 16, opened)), owner))
+}
+
+/// Who may tell of everybody's runs: who imports, accounts of the system, and who keeps the site's exports.
+fn is_believed(session: &Session, uid: u32) -> bool {
+    let keeps_exports = || {
+        let about = session.settings.export_dir().symlink_metadata();
+        about.is_ok_and(|about| about.is_dir() && about.uid() == uid)
+    };
+    uid < FIRST_USER || uid == nix::unistd::geteuid().as_raw() || keeps_exports()
 }
 
 fn opened(file: &Path) -> Result<std::fs::File, Error> {

@@ -74,7 +74,7 @@ impl Tracker<'_> {
             };
             let taken = self.store.write(|writer| {
                 let mut importer = writer.importer()?;
-                let counts = take_lines(lines, &mut importer, None, None)?;
+                let counts = take_lines(lines, None, &mut importer, None, None)?;
                 importer.finish()?;
                 writer.note_import(id.as_str(), now_ms(), counts.lines)?;
                 Ok(counts.wrong)

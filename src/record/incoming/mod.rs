@@ -14,7 +14,7 @@ use super::{
     Epoch, Event, GpuUsage, MeasureKey, MetricPoint, NodeFigures, NodeRecord, RunRecord, Sample, Status,
     Table,
 };
-use crate::job::JobId;
+use crate::job::{JobId, RunId};
 use rows::{
     EpochRow, EventRow, GpuRow, GpuSampleRow, MetricRow, ProcessSampleRow, RunRow, SampleRow, UsageRow,
 };
@@ -57,6 +57,22 @@ pub enum Row {
     Event(MeasureKey, u64, Event),
     /// Of one of the three tables of samples: the segment, and a reading of which only this row's part is filled.
     Sample(MeasureKey, u32, Box<Sample>),
+}
+
+impl Row {
+    /// The run that it is of.
+    #[must_use]
+    pub fn run_id(&self) -> &RunId {
+        match self {
+            Self::Run(run) => &run.record.run_id,
+            Self::Usage(usage) => &usage.record.key.run_id,
+            Self::Timing(key, ..)
+            | Self::Gpu(key, _)
+            | Self::Metric(key, _)
+            | Self::Event(key, ..)
+            | Self::Sample(key, ..) => &key.run_id,
+        }
+    }
 }
 
 /// A run as a row tells it.
@@ -159,6 +175,21 @@ impl Incoming {
             }
             _ => Ok(self),
         }
+    }
+
+    /// Says whether the row is of a run of this user: who may write a file only for themselves is believed no more than that.
+    ///
+    /// # Errors
+    /// What is wrong, where it is another's, or of an older dlrun whose ids do not tell it.
+    pub fn check_owner(&self, uid: u32) -> Result<(), LineFault> {
+        let run_id = self.row.run_id();
+        let whose = match run_id.owner() {
+            Some(owner) if owner == uid => return Ok(()),
+            Some(owner) => format!("is user {owner}'s"),
+            None => "does not say whose it is".to_owned(),
+        };
+        let message = format!("the file is of user {uid}, and the id of run {run_id} {whose}");
+        Err(fault(1, message, Some("where you vouch for the file: `dlrun import - < FILE`")))
     }
 
     /// The table that the row is of.
