@@ -1,5 +1,6 @@
 //! The integration tests, one binary.
 
+mod advisories;
 mod apptainer_real;
 mod arrays;
 mod auto;
