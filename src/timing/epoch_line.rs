@@ -14,6 +14,7 @@
 use super::bar::{self, Bar};
 use super::dict::{self, Value};
 use super::event::{Event, Facts, Line, Recogniser, Weight};
+use super::names;
 use super::plain_figures::{self, Read, STEP_NAMES};
 use super::scan;
 use super::step_line;
@@ -273,7 +274,7 @@ impl EpochLine {
     fn read_bar<'a>(&mut self, bar: &Bar<'a>) -> Option<Event<'a>> {
         let epoch = self.open.filter(|_| tqdm::subject(bar.label) == Subject::Training)?;
         let mut facts = bar.facts();
-        bar::postfix(bar.label, &mut facts);
+        bar::postfix(bar.label, scan::metric_name, &mut facts);
         if bar.step == 0 {
             return None;
         }
@@ -420,7 +421,7 @@ fn leading(text: &str) -> Option<Event<'_>> {
     let (epoch, epochs, rest) = scan::counted(text.trim_start().strip_prefix('[')?)?;
     let rest = rest.strip_prefix(']').filter(|rest| epochs.is_some() && scan::holds(rest, "epoch"))?;
     let Read { step: None, named_seconds, facts, .. } = plain_figures::read(rest) else { return None };
-    let told = facts.metrics.iter().any(|(name, _)| step_line::is_measure(name));
+    let told = facts.metrics.iter().any(|(name, _)| names::is_measure(name));
     told.then_some(Event::EpochEnd { epoch, epochs, seconds: named_seconds, step: None, facts })
 }
 
@@ -443,7 +444,7 @@ fn json(text: &str) -> Option<Event<'_>> {
     // A larger one is a time.
     let epoch = count("epoch").filter(|epoch| *epoch < 1_000_000)?;
     let step = count("step").or_else(|| count("iter"));
-    let measures = pairs.iter().filter(|(name, _)| step_line::is_measure(name));
+    let measures = pairs.iter().filter(|(name, _)| names::is_measure(name));
     let metrics: Vec<_> =
         measures.filter_map(|(name, value)| Some(((*name).into(), value.number()?))).collect();
     let facts = Facts { metrics, ..Facts::default() };
@@ -464,7 +465,7 @@ fn counted_off(text: &str) -> Option<Event<'_>> {
 /// True for names of losses and metrics of an evaluation, which comes when the epoch is over.
 fn is_evaluated(name: &str) -> bool {
     let begins = scan::starts_with_any(name, &["val", "test", "eval", "dev"]);
-    begins && step_line::is_measure(name) || scan::holds(name, "_val") || scan::holds(name, "_test")
+    begins && names::is_measure(name) || scan::holds(name, "_val") || scan::holds(name, "_test")
 }
 
 /// The step before the word: `30/42 of epoch 28/30`, `step: 100, epoch: 1`.

@@ -270,7 +270,7 @@ impl Tqdm {
         });
         let mut facts = bar.facts();
         // `loss=0.15 batch_id=468: 100%|`, set by `set_description`.
-        bar::postfix(bar.label, &mut facts);
+        bar::postfix(bar.label, scan::metric_name, &mut facts);
         if same && was_full && number.is_none() {
             say(Event::Figures { facts });
             return;
@@ -326,7 +326,7 @@ impl Tqdm {
         self.outer = Some((bar.step, if bar.step > done { bar.elapsed } else { since }));
         say(Event::Announce { epochs: bar.of, steps: None });
         let mut facts = super::event::Facts::default();
-        bar::postfix(bar.postfix, &mut facts);
+        bar::postfix(bar.postfix, scan::metric_name, &mut facts);
         if bar.step == done {
             say(Event::Figures { facts });
             return;
