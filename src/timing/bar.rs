@@ -41,6 +41,8 @@ pub(super) struct Bar<'a> {
     pub(super) step_seconds: Option<f64>,
     /// True where it counts bytes at a rate that is not known yet.
     pub(super) is_of_bytes: bool,
+    /// True where its unit is an epoch.
+    pub(super) is_of_epochs: bool,
     /// What follows the rate inside the brackets: `loss=0.0671, v_num=13`.
     pub(super) postfix: &'a str,
 }
@@ -238,6 +240,7 @@ impl<'a> Bar<'a> {
         }
         let Some((value, unit)) = scan::number(rate) else { return false };
         let unit = unit.trim_start();
+        self.is_of_epochs = scan::holds(unit, "epoch");
         if let Some(unit) = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("/sec")) {
             let (value, unit) = scaled(value, unit);
             self.per_second = Some((value, unit));

@@ -82,8 +82,9 @@ pub(super) struct EpochLine {
     /// The first epoch of this training that was named, and the last.
     begins: u64,
     named: Option<u64>,
-    /// The epoch that is open.
+    /// The epoch that is open, and whether only its head was read.
     open: Option<u64>,
+    begun: bool,
     /// The last epoch that a line named.
     last: Option<u64>,
     /// The epoch of the last step, and the one whose bar was full.
@@ -132,12 +133,17 @@ impl Recogniser for EpochLine {
         ]
     }
 
+    fn wants_every_line(&self) -> bool {
+        self.begun
+    }
+
     fn counts_from_zero(&self) -> Option<bool> {
         Some(self.zero)
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         let headed = self.headed.take();
+        self.begun &= tqdm::keeps_header(line.text);
         if let Some(event) = read_line(line) {
             if let Event::EpochStart { epoch, epochs: Some(of) } = event {
                 self.headed = Some((epoch, of));
@@ -158,9 +164,10 @@ impl EpochLine {
     /// Notes how epochs and steps are counted, and gives what a line says in that light.
     fn settle<'a>(&mut self, event: Event<'a>) -> Event<'a> {
         self.known = true;
+        self.begun = false;
         match event {
             Event::EpochStart { epoch, epochs } => {
-                (self.open, self.last) = (Some(epoch), Some(epoch));
+                (self.open, self.last, self.begun) = (Some(epoch), Some(epoch), true);
                 Event::EpochStart { epoch, epochs: self.announced(epoch, epochs) }
             }
             // Behind the steps of an epoch a line without one is its summary.
@@ -272,7 +279,8 @@ impl EpochLine {
 
     /// A bar without a number, below the line of its epoch.
     fn read_bar<'a>(&mut self, bar: &Bar<'a>) -> Option<Event<'a>> {
-        let epoch = self.open.filter(|_| tqdm::subject(bar.label) == Subject::Training)?;
+        let named = tqdm::subject(bar.label) == Subject::Training;
+        let epoch = self.open.filter(|_| self.begun && (named || bar.label.is_empty()))?;
         let mut facts = bar.facts();
         bar::postfix(bar.label, scan::metric_name, &mut facts);
         if bar.step == 0 {
