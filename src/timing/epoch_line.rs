@@ -378,7 +378,7 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     if scan::starts_with_any(words, &["val step", "val iter", "test step", "test iter", "eval step"]) {
         return None;
     }
-    let Read { step, named_seconds, idle_seconds, mut facts } = plain_figures::read(rest);
+    let Read { step, named_seconds, idle_seconds, mut facts, .. } = plain_figures::read(rest);
     // The pace of an evaluation is not that of the training.
     if scan::starts_with_any(words, &["val ", "test ", "eval "]) {
         (facts.throughput, facts.step_seconds) = (None, None);

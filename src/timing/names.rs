@@ -18,22 +18,40 @@ impl Trained {
 
     /// Notes the metrics of a training line.
     pub(super) fn note(&mut self, metrics: &[Metric<'_>]) {
-        for (name, _) in metrics {
+        for name in metrics.iter().map(|(name, _)| canonical(name)) {
             if self.names.len() < Self::MAX && !self.names.contains(name.as_ref()) {
-                self.names.insert(name.to_string());
+                self.names.insert(name.into_owned());
             }
         }
+    }
+
+    /// True for names of training lines.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names.contains(&*canonical(name))
     }
 
     /// The metrics of an evaluation: those that training has too, and any plain `loss`, with `prefix` before their names.
     pub(super) fn tell_apart<'a>(&self, prefix: &str, mut metrics: Vec<Metric<'a>>) -> Vec<Metric<'a>> {
         for (name, _) in &mut metrics {
-            if self.names.contains(name.as_ref()) || name.eq_ignore_ascii_case("loss") {
+            if self.has(name) || name.eq_ignore_ascii_case("loss") {
                 *name = format!("{prefix}{name}").into();
             }
         }
         metrics
     }
+}
+
+/// Of what a figure is, `train` or an evaluation, where its name says so: `train_loss`, `Val Acc`.
+pub(super) fn subject(name: &str) -> Option<&'static str> {
+    let mut words = name.split(|c: char| !c.is_ascii_alphabetic());
+    words.find_map(|word| match word.to_ascii_lowercase().as_str() {
+        "train" | "training" | "tr" => Some("train"),
+        "val" | "valid" | "validation" => Some("val"),
+        "test" | "testing" => Some("test"),
+        "eval" | "evaluation" => Some("eval"),
+        "dev" => Some("dev"),
+        _ => None,
+    })
 }
 
 /// Ends of words that say what trainings are measured by: `loss` as in `CELoss`.
