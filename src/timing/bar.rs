@@ -14,6 +14,8 @@
 //! The form of the others is that of `tqdm.format_meter` (tqdm/std.py, 4.x) and of the copies of it in Lightning's and Ultralytics' own
 //! bars.
 
+use std::borrow::Cow;
+
 use super::event::{Facts, Rate};
 use super::scan;
 
@@ -39,6 +41,8 @@ pub(super) struct Bar<'a> {
     pub(super) step_seconds: Option<f64>,
     /// True where it counts bytes at a rate that is not known yet.
     pub(super) is_of_bytes: bool,
+    /// True where its unit is an epoch.
+    pub(super) is_of_epochs: bool,
     /// What follows the rate inside the brackets: `loss=0.0671, v_num=13`.
     pub(super) postfix: &'a str,
 }
@@ -72,13 +76,13 @@ impl<'a> Bar<'a> {
     /// Its pace, and the figures behind it.
     pub(super) fn facts(&self) -> Facts<'a> {
         let mut facts = self.pace();
-        postfix(self.postfix, &mut facts);
+        postfix(self.postfix, scan::metric_name, &mut facts);
         facts
     }
 }
 
-/// Reads `loss=0.0671, v_num=13`, `loss: 0.5 acc: 0.9` or `{'loss': 0.5}` as metrics.
-pub(super) fn postfix<'a>(text: &'a str, facts: &mut Facts<'a>) {
+/// Reads `loss=0.0671, v_num=13`, `loss: 0.5 acc: 0.9` or `{'loss': 0.5}` as metrics, where `named` takes their names.
+pub(super) fn postfix<'a>(text: &'a str, named: fn(&'a str) -> Option<Cow<'a, str>>, facts: &mut Facts<'a>) {
     let mut numbers = scan::Numbers::of(text);
     while let Some((between, value, from)) = numbers.next_number() {
         let behind = scan::number(from).map_or("", |(_, rest)| rest);
@@ -87,14 +91,14 @@ pub(super) fn postfix<'a>(text: &'a str, facts: &mut Facts<'a>) {
             continue;
         }
         let plain = between.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '(' | '\'' | '"'));
-        let named = plain
+        let told = plain
             .strip_suffix("tensor")
             .or_else(|| plain.strip_suffix("float64"))
             .map_or(plain, |plain| plain.trim_end_matches(|c: char| scan::is_word(c) || c == '.'));
-        let name = scan::name(named);
-        if named.ends_with(['=', ':', '\'', '"'])
+        let name = scan::name(told);
+        if told.ends_with(['=', ':', '\'', '"'])
             && !matches!(name, "v_num" | "device" | "epoch")
-            && let Some(name) = scan::metric_name(name)
+            && let Some(name) = named(name)
         {
             facts.metrics.push((name, value));
         }
@@ -236,6 +240,7 @@ impl<'a> Bar<'a> {
         }
         let Some((value, unit)) = scan::number(rate) else { return false };
         let unit = unit.trim_start();
+        self.is_of_epochs = scan::holds(unit, "epoch");
         if let Some(unit) = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("/sec")) {
             let (value, unit) = scaled(value, unit);
             self.per_second = Some((value, unit));

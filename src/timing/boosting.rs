@@ -139,7 +139,7 @@ fn metric(cell: &str, mark: char) -> Option<(Cow<'_, str>, f64)> {
     let (value, rest) = scan::number(value.trim_start())?;
     let rest = rest.trim_start();
     (name.contains(mark) && (rest.is_empty() || rest.starts_with('+')))
-        .then(|| scan::metric_name(name.trim()).map(|name| (name, value)))?
+        .then(|| scan::figure_name(name.trim()).map(|name| (name, value)))?
 }
 
 #[cfg(test)]

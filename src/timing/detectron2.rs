@@ -111,7 +111,7 @@ fn read_step(text: &str) -> Option<Event<'_>> {
             }
             _ if NOT_METRICS.contains(&key) => {}
             _ => {
-                if let Some((name, value)) = scan::metric_name(key).zip(keyed::number(value)) {
+                if let Some((name, value)) = scan::figure_name(key).zip(keyed::number(value)) {
                     facts.metrics.push((name, value));
                 }
             }

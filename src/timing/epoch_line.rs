@@ -14,6 +14,7 @@
 use super::bar::{self, Bar};
 use super::dict::{self, Value};
 use super::event::{Event, Facts, Line, Recogniser, Weight};
+use super::names;
 use super::plain_figures::{self, Read, STEP_NAMES};
 use super::scan;
 use super::step_line;
@@ -81,8 +82,9 @@ pub(super) struct EpochLine {
     /// The first epoch of this training that was named, and the last.
     begins: u64,
     named: Option<u64>,
-    /// The epoch that is open.
+    /// The epoch that is open, and whether only its head was read.
     open: Option<u64>,
+    begun: bool,
     /// The last epoch that a line named.
     last: Option<u64>,
     /// The epoch of the last step, and the one whose bar was full.
@@ -131,12 +133,17 @@ impl Recogniser for EpochLine {
         ]
     }
 
+    fn wants_every_line(&self) -> bool {
+        self.begun
+    }
+
     fn counts_from_zero(&self) -> Option<bool> {
         Some(self.zero)
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         let headed = self.headed.take();
+        self.begun &= tqdm::keeps_header(line.text);
         if let Some(event) = read_line(line) {
             if let Event::EpochStart { epoch, epochs: Some(of) } = event {
                 self.headed = Some((epoch, of));
@@ -157,9 +164,10 @@ impl EpochLine {
     /// Notes how epochs and steps are counted, and gives what a line says in that light.
     fn settle<'a>(&mut self, event: Event<'a>) -> Event<'a> {
         self.known = true;
+        self.begun = false;
         match event {
             Event::EpochStart { epoch, epochs } => {
-                (self.open, self.last) = (Some(epoch), Some(epoch));
+                (self.open, self.last, self.begun) = (Some(epoch), Some(epoch), true);
                 Event::EpochStart { epoch, epochs: self.announced(epoch, epochs) }
             }
             // Behind the steps of an epoch a line without one is its summary.
@@ -271,9 +279,10 @@ impl EpochLine {
 
     /// A bar without a number, below the line of its epoch.
     fn read_bar<'a>(&mut self, bar: &Bar<'a>) -> Option<Event<'a>> {
-        let epoch = self.open.filter(|_| tqdm::subject(bar.label) == Subject::Training)?;
+        let named = tqdm::subject(bar.label) == Subject::Training;
+        let epoch = self.open.filter(|_| self.begun && (named || bar.label.is_empty()))?;
         let mut facts = bar.facts();
-        bar::postfix(bar.label, &mut facts);
+        bar::postfix(bar.label, scan::metric_name, &mut facts);
         if bar.step == 0 {
             return None;
         }
@@ -369,7 +378,7 @@ fn read_line<'a>(line: &Line<'a>) -> Option<Event<'a>> {
     if scan::starts_with_any(words, &["val step", "val iter", "test step", "test iter", "eval step"]) {
         return None;
     }
-    let Read { step, named_seconds, idle_seconds, mut facts } = plain_figures::read(rest);
+    let Read { step, named_seconds, idle_seconds, mut facts, .. } = plain_figures::read(rest);
     // The pace of an evaluation is not that of the training.
     if scan::starts_with_any(words, &["val ", "test ", "eval "]) {
         (facts.throughput, facts.step_seconds) = (None, None);
@@ -420,7 +429,7 @@ fn leading(text: &str) -> Option<Event<'_>> {
     let (epoch, epochs, rest) = scan::counted(text.trim_start().strip_prefix('[')?)?;
     let rest = rest.strip_prefix(']').filter(|rest| epochs.is_some() && scan::holds(rest, "epoch"))?;
     let Read { step: None, named_seconds, facts, .. } = plain_figures::read(rest) else { return None };
-    let told = facts.metrics.iter().any(|(name, _)| step_line::is_measure(name));
+    let told = facts.metrics.iter().any(|(name, _)| names::is_measure(name));
     told.then_some(Event::EpochEnd { epoch, epochs, seconds: named_seconds, step: None, facts })
 }
 
@@ -443,7 +452,7 @@ fn json(text: &str) -> Option<Event<'_>> {
     // A larger one is a time.
     let epoch = count("epoch").filter(|epoch| *epoch < 1_000_000)?;
     let step = count("step").or_else(|| count("iter"));
-    let measures = pairs.iter().filter(|(name, _)| step_line::is_measure(name));
+    let measures = pairs.iter().filter(|(name, _)| names::is_measure(name));
     let metrics: Vec<_> =
         measures.filter_map(|(name, value)| Some(((*name).into(), value.number()?))).collect();
     let facts = Facts { metrics, ..Facts::default() };
@@ -464,7 +473,7 @@ fn counted_off(text: &str) -> Option<Event<'_>> {
 /// True for names of losses and metrics of an evaluation, which comes when the epoch is over.
 fn is_evaluated(name: &str) -> bool {
     let begins = scan::starts_with_any(name, &["val", "test", "eval", "dev"]);
-    begins && step_line::is_measure(name) || scan::holds(name, "_val") || scan::holds(name, "_test")
+    begins && names::is_measure(name) || scan::holds(name, "_val") || scan::holds(name, "_test")
 }
 
 /// The step before the word: `30/42 of epoch 28/30`, `step: 100, epoch: 1`.

@@ -10,7 +10,7 @@ use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput};
 
 use super::curve::{Curves, Moment};
 use super::event::{Event, Facts, is_time};
-use super::names;
+use super::names::{self, Trained};
 use super::pace::{Pace, seconds_between};
 
 /// Metrics kept at most, by name. Ours: a training prints a few, and a record must stay small.
@@ -63,6 +63,7 @@ pub(super) struct Fold {
     zero: bool,
     pace: Pace,
     curves: Curves,
+    trained: Trained,
     /// Whether the figures of the line at hand count.
     counts: bool,
     /// How long all took by the last line that said so, and how often that was less than before.
@@ -93,6 +94,11 @@ impl Fold {
     /// Takes what a line says; `at_ms` is when the line was seen.
     pub(super) fn apply(&mut self, event: Event<'_>, at_ms: Option<u64>) {
         self.counts = false;
+        if !matches!(event, Event::Validation { .. })
+            && let Some(facts) = event.facts()
+        {
+            self.trained.note(&facts.metrics);
+        }
         self.take(&event, at_ms);
         // What is said of an epoch is the epoch's.
         if !matches!(event, Event::EpochEnd { .. } | Event::EpochOver { .. } | Event::Mention { .. }) {
@@ -156,7 +162,7 @@ impl Fold {
             Event::EpochOver { seconds, step, ref facts } => self.over(seconds, step, facts, at_ms),
             Event::Validation { ref facts } => {
                 self.close(None, at_ms);
-                self.amend(facts);
+                self.amend(&self.evaluated(facts));
             }
             Event::Figures { ref facts } => self.figures(facts),
             Event::RunEnd { seconds, ref facts } => {
@@ -166,6 +172,13 @@ impl Fold {
                 self.figures(facts);
             }
         }
+    }
+
+    /// The figures of an evaluation, but for those whose names are those of the training.
+    fn evaluated<'a>(&self, facts: &Facts<'a>) -> Facts<'a> {
+        let mut facts = facts.clone();
+        facts.metrics.retain(|(name, _)| names::subject(name).is_some() || !self.trained.has(name));
+        facts
     }
 
     /// Takes how long all took. A second training may take less than the first; what grows less again and again is the

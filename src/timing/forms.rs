@@ -499,7 +499,7 @@ fn facts<'a>(regex: &Regex, groups: &Captures<'a>, others: &[&str]) -> Facts<'a>
             "device_samples" => {
                 facts.throughput = number().and_then(|value| Rate::of_device(value, "samples/s"));
             }
-            "name" => named = scan::metric_name(text.trim()),
+            "name" => named = scan::figure_name(text.trim()),
             "value" => facts.metrics.extend(named.take().zip(number())),
             _ => {
                 if let Some(name) = group.strip_prefix("m_") {

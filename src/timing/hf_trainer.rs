@@ -143,7 +143,7 @@ impl HfTrainer {
         let Some((epoch, rest)) = scan::unsigned(text) else { return };
         let Some(rest) = rest.strip_prefix(": ") else { return };
         let mut facts = Facts::default();
-        bar::postfix(rest, &mut facts);
+        bar::postfix(rest, scan::figure_name, &mut facts);
         if facts.metrics.is_empty() {
             return;
         }
@@ -378,5 +378,5 @@ fn metrics<'a>(pairs: &[(&'a str, Value<'a>)]) -> Vec<(std::borrow::Cow<'a, str>
             || key.contains("per_second")
     };
     let figures = pairs.iter().filter(|(key, _)| !no_metric(key));
-    figures.filter_map(|(key, value)| Some((scan::metric_name(key)?, value.number()?))).collect()
+    figures.filter_map(|(key, value)| Some((scan::figure_name(key)?, value.number()?))).collect()
 }

@@ -277,7 +277,7 @@ impl<'a> Bar<'a> {
         }
         if let Some((name, value)) = part.rsplit_once(':')
             && let Some((value, "")) = scan::number(value.trim())
-            && let Some(name) = scan::metric_name(name.trim())
+            && let Some(name) = scan::figure_name(name.trim())
         {
             self.facts.metrics.push((name, value));
         }

@@ -93,7 +93,7 @@ impl Recogniser for Lightning {
         let text = line.text.trim();
         if std::mem::take(&mut self.drawn) && line.text.starts_with(BELOW) {
             let mut facts = Facts::default();
-            bar::postfix(text, &mut facts);
+            bar::postfix(text, scan::figure_name, &mut facts);
             self.drawn = !facts.metrics.is_empty();
             if self.drawn {
                 return say(Event::Figures { facts });
@@ -160,7 +160,8 @@ impl Lightning {
             return None;
         }
         (self.epoch, self.full) = (Some(epoch), bar.is_full());
-        let facts = bar.facts();
+        let mut facts = bar.pace();
+        bar::postfix(bar.postfix, scan::figure_name, &mut facts);
         Some(match bar.of.filter(|_| bar.is_full()) {
             Some(of) => {
                 Event::EpochEnd { epoch, epochs, seconds: bar.elapsed, step: Some((bar.step, of)), facts }

@@ -122,7 +122,7 @@ fn take<'a>(facts: &mut Facts<'a>, name: &'a str, value: f64) {
     }
     let lower = name.to_ascii_lowercase();
     if (lower.contains("loss") || !NOT_METRICS.iter().any(|word| lower.contains(word)))
-        && let Some(name) = scan::metric_name(name)
+        && let Some(name) = scan::figure_name(name)
     {
         facts.metrics.push((name, value));
     }

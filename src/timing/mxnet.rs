@@ -235,7 +235,7 @@ fn metrics(text: &str) -> Vec<(Cow<'_, str>, f64)> {
                 && let Some((value, "")) = scan::number(value)
                 && !name.contains([':', '=', '\t'])
                 && !NOT_METRICS.contains(&name)
-                && let Some(name) = scan::metric_name(name)
+                && let Some(name) = scan::figure_name(name)
             {
                 metrics.push((name, value));
             }

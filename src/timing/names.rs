@@ -18,22 +18,95 @@ impl Trained {
 
     /// Notes the metrics of a training line.
     pub(super) fn note(&mut self, metrics: &[Metric<'_>]) {
-        for (name, _) in metrics {
+        for name in metrics.iter().map(|(name, _)| canonical(name)) {
             if self.names.len() < Self::MAX && !self.names.contains(name.as_ref()) {
-                self.names.insert(name.to_string());
+                self.names.insert(name.into_owned());
             }
         }
+    }
+
+    /// True for names of training lines.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names.contains(&*canonical(name))
     }
 
     /// The metrics of an evaluation: those that training has too, and any plain `loss`, with `prefix` before their names.
     pub(super) fn tell_apart<'a>(&self, prefix: &str, mut metrics: Vec<Metric<'a>>) -> Vec<Metric<'a>> {
         for (name, _) in &mut metrics {
-            if self.names.contains(name.as_ref()) || name.eq_ignore_ascii_case("loss") {
+            if self.has(name) || name.eq_ignore_ascii_case("loss") {
                 *name = format!("{prefix}{name}").into();
             }
         }
         metrics
     }
+}
+
+/// Of what a figure is, `train` or an evaluation, where its name says so: `train_loss`, `Val Acc`.
+pub(super) fn subject(name: &str) -> Option<&'static str> {
+    let mut words = name.split(|c: char| !c.is_ascii_alphabetic());
+    words.find_map(|word| match word.to_ascii_lowercase().as_str() {
+        "train" | "training" | "tr" => Some("train"),
+        "val" | "valid" | "validation" => Some("val"),
+        "test" | "testing" => Some("test"),
+        "eval" | "evaluation" => Some("eval"),
+        "dev" => Some("dev"),
+        _ => None,
+    })
+}
+
+/// Ends of words that say what trainings are measured by: `loss` as in `CELoss`.
+const MEASURES: [&str; 30] = [
+    "loss",
+    "losses",
+    "acc",
+    "accuracy",
+    "accuracies",
+    "error",
+    "cost",
+    "perplexity",
+    "ppl",
+    "precision",
+    "recall",
+    "dice",
+    "iou",
+    "auc",
+    "auroc",
+    "bleu",
+    "rouge",
+    "reward",
+    "rewards",
+    "psnr",
+    "ssim",
+    "mse",
+    "mae",
+    "score",
+    "entropy",
+    "ndcg",
+    "likelihood",
+    "elbo",
+    "xent",
+    "nll",
+];
+
+/// Whole words that say it.
+const MEASURE_WORDS: [&str; 34] = [
+    "f", "map", "ap", "wer", "cer", "ter", "eer", "ber", "fid", "kl", "kld", "ce", "bce", "mrr", "hr", "prec", "top",
+    "sensitivity", "specificity", "kappa", "pearson", "spearman", "jaccard", "meteor", "cider", "bpb", "bpc", "bpd",
+    "rmsd", "mape", "err", "return", "accu", "metric",
+];
+
+/// True for names that tell what a training is measured by; `l_pix` is how BasicSR writes a loss.
+pub(super) fn is_measure(name: &str) -> bool {
+    let words = name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
+    name.starts_with("l_") || words.map(str::to_ascii_lowercase).any(|word| {
+        MEASURES.iter().any(|end| word.ends_with(end)) || MEASURE_WORDS.contains(&word.as_str())
+    })
+}
+
+/// True for names of metrics: of measures, of the learning rate and of the norm of the gradients.
+pub(super) fn is_metric(name: &str) -> bool {
+    let mut words = name.split(|c: char| !c.is_ascii_alphabetic());
+    is_measure(name) || words.any(|word| ["lr", "learning", "norm"].iter().any(|known| word.eq_ignore_ascii_case(known)))
 }
 
 /// The name of a metric as records have it: `Loss` is `loss`, `Acc@1` is `acc1`, `lm loss` is `lm_loss`. Names in which

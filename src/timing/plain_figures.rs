@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::event::{Facts, Rate};
+use super::names;
 use super::scan::{self, Numbers};
 
 /// Parts of the name of a time that is not the epoch's.
@@ -70,6 +71,8 @@ pub(super) struct Read<'a> {
     pub(super) named_seconds: Option<f64>,
     pub(super) idle_seconds: Option<f64>,
     pub(super) facts: Facts<'a>,
+    /// For each metric the part of the line that begins right before its name.
+    heads: Vec<Option<&'static str>>,
 }
 
 /// Reads the figures of a text, such as what stands behind an epoch's number.
@@ -92,24 +95,41 @@ pub(super) fn read(text: &str) -> Read<'_> {
             numbers.skip_to(after);
         }
     }
-    name_by_subject(&mut figures.facts.metrics);
+    let first = text.split(|c: char| !c.is_ascii_alphabetic()).find(|word| !word.is_empty());
+    let begins = first.and_then(names::subject).is_some();
+    name_by_subject(&mut figures.facts.metrics, &figures.heads, begins);
     figures
 }
 
-/// A name that comes again is that of another part: of `Train loss`, `Acc`, `Val loss`, `Acc` the last is `val Acc`.
-fn name_by_subject(metrics: &mut [(Cow<'_, str>, f64)]) {
-    const SUBJECTS: [&str; 3] = ["train", "val", "test"];
-    let mut subject = None;
-    for at in 0..metrics.len() {
-        let own = metrics[at].0.clone();
-        let named = SUBJECTS.iter().find(|word| scan::starts_with_any(&own, &[word]));
-        subject = named.or(subject);
-        if let Some(subject) = subject.filter(|subject| named.is_none() && **subject != "train")
-            && metrics[..at].iter().any(|(before, _)| *before == own)
-        {
-            metrics[at].0 = format!("{subject} {own}").into();
+/// Tells apart the figures of the parts of a line. Behind `Val - loss: 0.4`, in a line that begins so (`begins`), and where
+/// a name comes again they are the evaluation's; of `loss: 0.5, val loss: 0.4, acc: 0.8` nobody knows whose the last is,
+/// unless the line has `val acc` too.
+fn name_by_subject(metrics: &mut Vec<(Cow<'_, str>, f64)>, heads: &[Option<&'static str>], begins: bool) {
+    let mut part: Option<(&str, bool)> = None;
+    let mut named: Vec<(Cow<'_, str>, f64)> = Vec::with_capacity(metrics.len());
+    let lower: Vec<String> = metrics.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    for (at, (name, value)) in metrics.drain(..).enumerate() {
+        if let Some(own) = names::subject(&name) {
+            part = Some((own, begins && at == 0));
+        } else if let Some(head) = heads[at] {
+            part = Some((head, true));
+        }
+        let other = part.filter(|(part, _)| *part != "train" && names::subject(&name).is_none());
+        match other {
+            None => named.push((name, value)),
+            Some((part, head)) if head || lower[..at].contains(&lower[at]) => {
+                named.push((format!("{part} {name}").into(), value));
+            }
+            Some(_) if !names::is_measure(&name) => named.push((name, value)),
+            Some(_) => {
+                let own = lower.iter().filter(|other| names::subject(other).is_some_and(|own| own != "train"));
+                if own.into_iter().any(|other| other.ends_with(&lower[at])) {
+                    named.push((name, value));
+                }
+            }
         }
     }
+    *metrics = named;
 }
 
 impl<'a> Read<'a> {
@@ -183,6 +203,7 @@ impl<'a> Read<'a> {
             && let Some(name) = scan::metric_name(behind_the_end(name))
         {
             self.facts.metrics.push((name, value));
+            self.heads.push(names::subject(between));
         }
         None
     }

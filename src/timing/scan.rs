@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use super::names;
+
 /// Longest name of a metric in bytes; longer ones are not names.
 const MAX_NAME: usize = 64;
 
@@ -275,11 +277,17 @@ pub(super) fn name(between: &str) -> &str {
     name[begin..].trim_start_matches([' ', '-', ':', '>', '=', '.', '%', '*', '/']).trim_end()
 }
 
-/// `name` as a metric's name; `None` where it cannot be one, as a sentence or a file of source code.
-pub(super) fn metric_name(name: &str) -> Option<Cow<'_, str>> {
+/// `name` as a figure's name where the form of its line says that it is one; `None` where it cannot be one, as a sentence
+/// or a file of source code.
+pub(super) fn figure_name(name: &str) -> Option<Cow<'_, str>> {
     let file = [".py", ".h", ".cc", ".cpp", ".cu"].iter().any(|kind| name.ends_with(kind));
     let fits = name.len() <= MAX_NAME && name.split_whitespace().count() <= MAX_NAME_WORDS && !file;
     (fits && name.contains(char::is_alphabetic)).then_some(Cow::Borrowed(name))
+}
+
+/// `name` as a metric's name in free text: only a word for what trainings are measured by makes it one.
+pub(super) fn metric_name(name: &str) -> Option<Cow<'_, str>> {
+    figure_name(name).filter(|name| names::is_metric(name))
 }
 
 /// The numbers of a text that stand behind `name:` or `name=`, as metrics; those called one of `others` are left out.
@@ -292,7 +300,7 @@ pub(super) fn metrics<'a>(text: &'a str, others: &[&str]) -> Vec<(Cow<'a, str>, 
         if after.starts_with([':', '/']) || !between.trim_end().ends_with([':', '=']) {
             continue;
         }
-        if let Some(name) = metric_name(name(between)).filter(|name| !others.contains(&name.as_ref())) {
+        if let Some(name) = figure_name(name(between)).filter(|name| !others.contains(&name.as_ref())) {
             metrics.push((name, value));
         }
     }

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 use super::event::{Event, Facts, Line, Recogniser, Weight};
 use super::scan;
-use super::step_line::is_measure;
+use super::names::is_measure;
 
 /// Words that may begin such a line, before the name of the figure.
 const FINALS: [&str; 6] = ["final ", "best ", "overall ", "mean ", "average ", "the "];
@@ -80,7 +80,7 @@ impl Score {
             self.table = 0;
             return Vec::new();
         };
-        match (scan::metric_name(name), scan::number(value)) {
+        match (scan::figure_name(name), scan::number(value)) {
             (Some(name), Some((value, ""))) => vec![(name, value)],
             _ => Vec::new(),
         }

@@ -12,6 +12,7 @@
 use super::bar;
 use super::epoch_line;
 use super::event::{Event, Facts, Rate};
+use super::names::is_measure;
 use super::plain_figures;
 use super::pytorch;
 use super::scan;
@@ -280,31 +281,6 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     });
     facts.metrics.extend(more);
     Some(if evaluated { Event::Validation { facts } } else { Event::Figures { facts } })
-}
-
-/// True for names of what a training is measured by.
-pub(super) fn is_measure(name: &str) -> bool {
-    [
-        "loss",
-        "acc",
-        "reward",
-        "error",
-        "ppl",
-        "perplexity",
-        "cost",
-        "psnr",
-        "f1",
-        "mse",
-        "mae",
-        "score",
-        "dice",
-        "iou",
-        "auc",
-        "bleu",
-        "rmse",
-    ]
-    .iter()
-    .any(|word| scan::holds(name, word))
 }
 
 /// Where `text` holds `phrase`, which is in small letters.

@@ -18,7 +18,7 @@
 use super::bar;
 use super::event::{Event, Facts, Line, Recogniser};
 use super::scan;
-use super::step_line::is_measure;
+use super::names::is_measure;
 
 /// Names of a first column.
 const EPOCHS: [&str; 2] = ["epoch", "epochs"];

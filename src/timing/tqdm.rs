@@ -11,7 +11,8 @@
 
 use super::bar::{self, Bar};
 use super::epoch_line;
-use super::event::{Event, Line, Recogniser, Weight};
+use super::event::{Event, Facts, Line, Recogniser, Weight};
+use super::names;
 use super::pytorch;
 use super::scan;
 
@@ -67,14 +68,8 @@ const OTHER_WORK: [&str; 48] = [
     "bench",
 ];
 
-/// Beginnings of lines that say of what the bar below them is.
-const HEADS_OF_OTHERS: [&str; 3] = ["downloading ", "building ", "evaluating"];
-
 /// Parts of labels of bars of an evaluation.
 const EVALUATIONS: [&str; 4] = ["val", "eval", "test", "dev"];
-
-/// Full bars that are held back at most. Ours: the first epoch is spoken of soon.
-const MAX_HELD: usize = 10_000;
 
 /// What a label says of its bar.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,22 +92,12 @@ pub(super) struct Tqdm {
     header_done: bool,
     /// The bar of steps that is drawn.
     drawn: Option<Drawn>,
-    /// Steps of the bars without a name before longer ones came, and of bars that turned out to be of evaluations.
-    shorter: Option<(u64, f64)>,
-    evaluated: Option<u64>,
-    /// Whether a bar was ever seen that was not full.
-    partial: bool,
     /// Epochs done by the bar that counts them, and its time then.
     outer: Option<(u64, Option<f64>)>,
     /// The first bar whose step is the number of the epoch in its label: that epoch, the step and its time.
     named: Option<(u64, u64, Option<f64>)>,
-    /// True once a line spoke of epochs, and the full bars without name and figures before it: their time and steps.
-    epochs: bool,
-    full: Vec<(Option<f64>, (u64, u64))>,
     /// How long the last full bar of steps took.
     inner_seconds: Option<f64>,
-    /// True where the line before said that the next bar is of other work, until that is full.
-    other: bool,
 }
 
 /// The last state of a bar.
@@ -134,7 +119,11 @@ impl Recogniser for Tqdm {
     }
 
     fn triggers(&self) -> &'static [&'static str] {
-        &["%|", "it/s", "s/it", "poch", "ownloading ", "uilding ", "valuating", "Test set: "]
+        &["%|", "it/s", "s/it", "poch", "Test set: "]
+    }
+
+    fn wants_every_line(&self) -> bool {
+        self.header.is_some()
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -144,31 +133,16 @@ impl Recogniser for Tqdm {
                 if let Some(facts) = pytorch::tested(line.text).filter(|_| self.drawn.is_some()) {
                     return say(Event::Validation { facts });
                 }
-                self.epochs |= scan::holds(line.text, "epoch");
-                let epochs = self.epochs;
-                for (seconds, step) in self.full.drain(..).filter(|_| epochs) {
-                    say(Event::EpochOver {
-                        seconds,
-                        step: Some(step),
-                        facts: super::event::Facts::default(),
-                    });
+                let header = epoch_line::header(line.text);
+                if header.is_some() || !keeps_header(line.text) {
+                    (self.header, self.header_done) = (header, false);
                 }
-                self.read_header(line.text);
             }
         }
     }
 }
 
 impl Tqdm {
-    /// A line between the bars may name the epoch that begins.
-    fn read_header(&mut self, text: &str) {
-        if let Some((epoch, epochs)) = epoch_line::header(text) {
-            (self.header, self.header_done, self.other) = (Some((epoch, epochs)), false, false);
-        } else if self.drawn.is_none() {
-            self.other |= HEADS_OF_OTHERS.iter().any(|head| scan::holds(text, head));
-        }
-    }
-
     fn read_bar<'a>(&mut self, bar: &Bar<'a>, say: &mut dyn FnMut(Event<'a>)) {
         let counts_bytes = bar.is_of_bytes
             || bar
@@ -177,18 +151,10 @@ impl Tqdm {
         if counts_bytes {
             return;
         }
-        // What takes no second, has no name and no figures may be of anything.
-        let bare = bar.label.is_empty() && bar.postfix.is_empty();
-        if bare && bar.step > 0 && bar.elapsed == Some(0.0) && self.header.is_none() {
-            return;
-        }
-        if self.other && bar.label.is_empty() {
-            self.other = !bar.is_full();
-            return;
-        }
         match subject(bar.label) {
+            _ if bar.is_of_epochs => self.read_outer(bar, say),
             Subject::Other => {}
-            Subject::Evaluation => say(Event::Validation { facts: super::event::Facts::default() }),
+            Subject::Evaluation => say(Event::Validation { facts: Facts::default() }),
             Subject::Epochs => self.read_outer(bar, say),
             // A bar around the epochs may name the one that runs.
             Subject::Epoch(epoch, None) if !bar.is_full() && self.names_its_step(bar, epoch) => {
@@ -219,28 +185,8 @@ impl Tqdm {
         self.drawn.is_some_and(|drawn| {
             let anew = bar.step < drawn.step
                 && (bar.step <= drawn.step / 2 || bar.elapsed.unwrap_or_default() + 1.0 < drawn.elapsed);
-            let again = !self.partial && bar.is_full() && drawn.of == Some(drawn.step);
-            drawn.of == bar.of && !anew && !again
+            drawn.of == bar.of && !anew
         })
-    }
-
-    /// True of a bar without a name that turned out to be of evaluations. Longer bars between those of the training are, where they
-    /// take less time.
-    fn is_of_evaluation(&mut self, bar: &Bar<'_>) -> bool {
-        if bar.of == self.evaluated {
-            return true;
-        }
-        let drawn = self.drawn.filter(|drawn| drawn.of.is_some() && drawn.of != bar.of);
-        let before = self.shorter.filter(|(of, _)| bar.of == Some(*of));
-        if let Some((drawn, (_, seconds))) = drawn.zip(before) {
-            if drawn.elapsed < seconds {
-                (self.evaluated, self.drawn) = (drawn.of, None);
-            }
-            self.shorter = None;
-        } else if let Some(drawn) = drawn.filter(|drawn| bar.of > drawn.of) {
-            self.shorter = drawn.of.map(|of| (of, drawn.elapsed));
-        }
-        false
     }
 
     fn read_steps<'a>(
@@ -250,64 +196,46 @@ impl Tqdm {
         say: &mut dyn FnMut(Event<'a>),
     ) {
         let number = epoch.map(|(epoch, _)| epoch);
-        if number.is_none() && bar.of.is_some() && bar.label.is_empty() && self.is_of_evaluation(bar) {
+        let mut facts = bar.facts();
+        // `loss=0.15 batch_id=468: 100%|`, set by `set_description`.
+        bar::postfix(bar.label, scan::metric_name, &mut facts);
+        // Nothing says what a bar without a name and without figures is of.
+        if number.is_none() && bar.label.is_empty() && !facts.metrics.iter().any(|(name, _)| names::is_measure(name)) {
             return;
         }
         let same = self.is_same(bar) && self.drawn.is_some_and(|drawn| drawn.epoch == number);
         let was_full = self.drawn.is_some_and(|drawn| drawn.of == Some(drawn.step) && drawn.epoch == number);
-        // A shorter bar between those of the training is an evaluation's; an old label stays until the next epoch's comes.
-        let shorter =
-            self.drawn.is_some_and(|drawn| drawn.of.zip(bar.of).is_some_and(|(long, short)| short < long));
-        if !same && (number.is_none() && shorter || number.is_some() && was_full) {
+        // A bar of another length between those of the training is an evaluation's; an old label stays until the next
+        // epoch's comes.
+        let other = self.drawn.is_some_and(|drawn| drawn.of != bar.of);
+        if !same && (number.is_none() && other || number.is_some() && was_full) {
             return;
         }
-        self.partial |= !bar.is_full() && bar.step > 0;
         self.drawn = Some(Drawn {
             epoch: number,
             step: bar.step,
             of: bar.of,
             elapsed: bar.elapsed.unwrap_or_default(),
         });
-        let mut facts = bar.facts();
-        // `loss=0.15 batch_id=468: 100%|`, set by `set_description`.
-        bar::postfix(bar.label, &mut facts);
-        if same && was_full && number.is_none() {
-            say(Event::Figures { facts });
-            return;
-        }
         let full = bar.of.filter(|_| bar.is_full());
         if full.is_some() {
             self.inner_seconds = bar.elapsed;
             self.header_done = self.header.is_some();
         }
-        let nested = self.outer.is_some();
         match (epoch, full) {
-            (Some((epoch, epochs)), Some(of)) => {
-                say(Event::EpochEnd {
-                    epoch,
-                    epochs,
-                    seconds: bar.elapsed,
-                    step: Some((bar.step, of)),
-                    facts,
-                });
-            }
+            (Some((epoch, epochs)), Some(of)) => say(Event::EpochEnd {
+                epoch,
+                epochs,
+                seconds: bar.elapsed,
+                step: Some((bar.step, of)),
+                facts,
+            }),
             (Some((epoch, epochs)), None) => {
                 say(Event::Step { epoch, epochs, step: bar.step, of: bar.of, facts });
             }
-            // Without a name and figures, bars may be of anything that repeats, until somebody speaks of epochs.
-            (None, Some(of))
-                if !nested && !self.epochs && bar.label.is_empty() && facts.metrics.is_empty() =>
-            {
-                self.full.push((bar.elapsed, (bar.step, of)));
-                self.full.truncate(MAX_HELD);
-                say(Event::Announce { epochs: None, steps: bar.of });
-                say(Event::Iteration { step: Some(bar.step), of: bar.of, facts });
-            }
-            (None, Some(of)) if !nested => {
-                say(Event::EpochOver { seconds: bar.elapsed, step: Some((bar.step, of)), facts });
-            }
+            // Whether it is a whole epoch only a bar around it says.
             (None, _) => {
-                if bar.of.is_some() {
+                if self.outer.is_some() {
                     say(Event::Announce { epochs: None, steps: bar.of });
                 }
                 say(Event::Iteration { step: Some(bar.step), of: bar.of, facts });
@@ -319,14 +247,12 @@ impl Tqdm {
     fn read_outer<'a>(&mut self, bar: &Bar<'a>, say: &mut dyn FnMut(Event<'a>)) {
         let (done, since) = match self.outer {
             Some((done, since)) if done <= bar.step => (done, since),
-            // An output that does not begin with the first epoch.
-            _ if bar.step > 1 => (bar.step, bar.elapsed),
             _ => (0, Some(0.0)),
         };
         self.outer = Some((bar.step, if bar.step > done { bar.elapsed } else { since }));
         say(Event::Announce { epochs: bar.of, steps: None });
-        let mut facts = super::event::Facts::default();
-        bar::postfix(bar.postfix, &mut facts);
+        let mut facts = Facts::default();
+        bar::postfix(bar.postfix, scan::metric_name, &mut facts);
         if bar.step == done {
             say(Event::Figures { facts });
             return;
@@ -336,10 +262,15 @@ impl Tqdm {
         let seconds = self.inner_seconds.take().filter(|_| each == 1).or(between);
         // A bar may be drawn seldom; more would be another thing than epochs.
         for _ in 1..each.min(1000) {
-            say(Event::EpochOver { seconds: None, step: None, facts: super::event::Facts::default() });
+            say(Event::EpochOver { seconds: None, step: None, facts: Facts::default() });
         }
         say(Event::EpochOver { seconds, step: None, facts });
     }
+}
+
+/// True of lines that may stand between the line of an epoch and its bar: behind others the bar may be of anything.
+pub(super) fn keeps_header(text: &str) -> bool {
+    !text.contains(char::is_alphabetic) || scan::holds(text, "train") || bar::read(text).is_some()
 }
 
 /// What a label says.
@@ -369,13 +300,8 @@ pub(super) fn subject(label: &str) -> Subject {
     if scan::holds(label, "epoch") {
         return Subject::Epochs;
     }
-    // Any other name is of training where it says so, or has figures.
-    let trains =
-        any(&["train", "iter", "step", "batch", "fit", "learn", "loss", "optim", "progress", "tuning"]);
-    if any(&OTHER_WORK) || !trains && !label.contains(|c: char| c.is_ascii_digit()) {
-        return Subject::Other;
-    }
-    Subject::Training
+    let trains = any(&["train", "iter", "step", "batch", "fit", "learn", "loss", "optim", "tuning"]);
+    if trains && !any(&OTHER_WORK) { Subject::Training } else { Subject::Other }
 }
 
 #[cfg(test)]
