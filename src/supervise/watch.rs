@@ -136,7 +136,7 @@ impl Watch {
         let command = Process { pid: handover.pid, start: handover.start_time_ticks };
         let mut watch = Self {
             sampling: Sampling::of(&handover, interval),
-            account: Account::of(&handover),
+            account: Account::starting(handover.started_at_ms),
             link: Link::to(socket, known, handover.started_at_ms),
             reasons: Vec::new(),
             step: Step::new(handover.step, command, KILL_WAIT),
@@ -160,9 +160,16 @@ impl Watch {
         watch
     }
 
+    /// What two readings of one series may be apart, in milliseconds.
+    pub(super) fn slack_ms(&self) -> u64 {
+        u64::try_from(2 * self.interval.as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Continues the record of a watcher that was killed, and notes the hole.
     fn take_over(&mut self, former: Option<Resumed>) {
         self.account.take_over(former.as_ref());
+        let times = former.iter().flat_map(|former| former.times.iter().copied());
+        self.account.has_samples(times, self.slack_ms());
         self.before = former.map(|former| former.record.progress);
     }
 
