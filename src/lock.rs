@@ -14,6 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 
 /// Who is making it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +115,10 @@ pub fn acquire_now(path: &Path) -> std::io::Result<Result<Lock, Option<Owner>>> 
 }
 
 fn open(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    // The directory may be shared: the owner's name must not be written into the file that somebody's link points to.
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)
 }
 
 /// Whether the lock is held now; `false`: there are no locks. `None`: somebody else has it.
@@ -192,6 +196,16 @@ mod tests {
         assert!(second.expect("it became free").is_exclusive());
         assert_eq!(owners.len(), 1);
         assert_eq!(owners[0].as_ref().map(|owner| owner.pid), Some(std::process::id()));
+    }
+
+    #[test]
+    fn link_in_the_place_of_the_lock_is_refused_and_its_target_stays_as_it_was() {
+        let dir = tempfile::tempdir().expect("temp");
+        let (path, target) = (dir.path().join("lock"), dir.path().join("keys"));
+        fs::write(&target, "precious\n").expect("ours");
+        std::os::unix::fs::symlink(&target, &path).expect("ours");
+        assert!(acquire_now(&path).is_err());
+        assert_eq!(fs::read_to_string(&target).expect("a file"), "precious\n");
     }
 
     #[test]

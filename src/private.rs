@@ -153,6 +153,10 @@ fn make_for_owner(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+fn owner_at(path: &Path) -> Option<u32> {
+    Some(path.symlink_metadata().ok()?.uid())
+}
+
 /// An open directory. All names are taken relative to it, so that a swapped parent directory changes nothing.
 #[derive(Debug)]
 pub struct PrivateDir {
@@ -202,9 +206,34 @@ impl PrivateDir {
     /// machine.
     ///
     /// # Errors
-    /// As [`PrivateDir::create_in_shared`].
+    /// As [`PrivateDir::own_in_shared`].
     pub fn of_user(shared: &Path) -> Result<Self, PrivateError> {
-        Self::create_in_shared(&shared.join(format!("dlrun-{}", geteuid())))
+        Self::own_in_shared(shared, "dlrun-")
+    }
+
+    /// This user's directory PREFIX-UID in one that everybody may write to. Where somebody else has taken that name, it is
+    /// PREFIX-UID-RANDOM, which nobody could know before.
+    ///
+    /// # Errors
+    /// As [`PrivateDir::create_in_shared`].
+    pub fn own_in_shared(shared: &Path, prefix: &str) -> Result<Self, PrivateError> {
+        let user = geteuid().as_raw();
+        let name = format!("{prefix}{user}");
+        let taken = match Self::create_in_shared(&shared.join(&name)) {
+            Err(error) if owner_at(&shared.join(&name)).is_some_and(|owner| owner != user) => error,
+            other => return other,
+        };
+        let beside = format!("{name}-");
+        let entries = fs::read_dir(shared).into_iter().flatten().flatten();
+        let is_own = |entry: &fs::DirEntry| {
+            entry.file_name().as_encoded_bytes().starts_with(beside.as_bytes())
+                && owner_at(&entry.path()) == Some(user)
+        };
+        let found = entries.filter(is_own).find_map(|entry| Self::create_in_shared(&entry.path()).ok());
+        let Some(random) = getrandom::u64().ok().filter(|_| found.is_none()) else {
+            return found.ok_or(taken);
+        };
+        Self::create_in_shared(&shared.join(format!("{beside}{random:016x}")))
     }
 
     fn private(path: &Path, flags: OFlag) -> Result<Self, PrivateError> {

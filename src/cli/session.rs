@@ -17,7 +17,12 @@ use crate::config::{Defaults, Fragment, Key, Origin, Settings};
 use crate::job::SchedulerKind;
 use crate::rundir::{RunDirError, StateDir};
 use crate::scheduler::{
-    Scheduler, SchedulerError, find::Qsubs, local::Local, openpbs::OpenPbs, slurm::Slurm, torque::Torque,
+    Scheduler, SchedulerError,
+    find::Qsubs,
+    local::{Local, Shared},
+    openpbs::OpenPbs,
+    slurm::Slurm,
+    torque::Torque,
 };
 
 pub(super) const SITE_DIR: &str = "/etc/dlrun";
@@ -142,7 +147,9 @@ impl Session {
             SchedulerKind::Local | SchedulerKind::Auto => {
                 let settings = &self.settings;
                 let dlrun = std::env::current_exe()?;
-                Ok(Box::new(Local::new(&self.host, dlrun, settings.state_dir(), settings.local_lock_dir())))
+                let shared =
+                    Shared { dir: settings.local_lock_dir(), others_wait: settings.local_others_wait() };
+                Ok(Box::new(Local::new(&self.host, dlrun, settings.state_dir(), shared)))
             }
         }
     }

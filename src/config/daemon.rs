@@ -161,6 +161,12 @@ impl DaemonSettings {
         self.values.address("metrics.listen")
     }
 
+    /// Further names of this machine by which that address may be asked.
+    pub fn metrics_hosts(&self) -> impl Iterator<Item = &str> {
+        let hosts = self.values.text("metrics.hosts").unwrap_or_default();
+        hosts.split(',').filter(|host| !host.is_empty())
+    }
+
     /// Whether that address also gives series of single runs.
     #[must_use]
     pub fn metrics_runs(&self) -> bool {

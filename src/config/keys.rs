@@ -81,7 +81,7 @@ const fn key(name: &'static str, kind: Kind, default: Option<&'static str>, abou
 const SOCKET: &str = "/run/dlrun/dlrund.sock";
 
 /// All settings of dlrun, in the order of the documentation.
-pub const KEYS: [Key; 31] = [
+pub const KEYS: [Key; 32] = [
     key("state_dir", Kind::Path, None, "records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)"),
     key("scheduler.kind", Kind::Word(&SchedulerKind::WORDS), Some("auto"), "who takes jobs that do not say"),
     key(
@@ -146,6 +146,12 @@ pub const KEYS: [Key; 31] = [
         Some("30"),
         "time from TERM to KILL at the time limit and in cancel",
     ),
+    key(
+        "local.others_wait_hours",
+        Kind::Number(0, 8760),
+        Some("168"),
+        "how long a local job waits for jobs of other users",
+    ),
     key("local.lock_dir", Kind::Path, Some("/var/tmp"), "where local jobs say what they take of this host"),
     key(
         "export.dir",
@@ -189,7 +195,7 @@ pub const KEYS: [Key; 31] = [
 const ON: [&str; 2] = ["auto", "off"];
 
 /// All settings of the node daemon, in the order of the documentation. They are root's: no variable and no flag sets them.
-pub const DAEMON_KEYS: [Key; 22] = [
+pub const DAEMON_KEYS: [Key; 23] = [
     key("socket", Kind::Path, Some(SOCKET), "where dlrun finds the daemon"),
     key("state_dir", Kind::Path, Some("/var/lib/dlrun"), "the node's records; on a local disk"),
     key("read_group", Kind::Group, Some("dlrun"), "whose members read all runs"),
@@ -220,6 +226,7 @@ pub const DAEMON_KEYS: [Key; 22] = [
     key("limits.idle_seconds", Kind::Number(1, 86_400), Some("900"), "when a silent connection is closed"),
     key("metrics.textfile", Kind::File(".prom"), None, "metrics as a file for node_exporter"),
     key("metrics.listen", Kind::Loopback, None, "metrics on a port of the loopback interface"),
+    key("metrics.hosts", Kind::Text, None, "further host names by which that port may be asked"),
     key(
         "metrics.runs",
         Kind::Switch,

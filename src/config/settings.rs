@@ -218,6 +218,12 @@ impl Settings {
         Duration::from_secs(self.values.number("local.kill_wait_seconds"))
     }
 
+    /// How long a local job waits for jobs of other users.
+    #[must_use]
+    pub fn local_others_wait(&self) -> Duration {
+        Duration::from_secs(3600 * self.values.number("local.others_wait_hours"))
+    }
+
     /// Where local jobs of all users say what they take of this machine.
     #[must_use]
     pub fn local_lock_dir(&self) -> PathBuf {

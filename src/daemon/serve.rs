@@ -145,10 +145,13 @@ impl Daemon {
 
     async fn run(mut self) -> Result<(), DaemonError> {
         let listener = listen(self.settings.socket())?;
-        let scrapers = match self.settings.metrics_listen() {
-            Some(address) => Some(
-                scrape::listen(address).await.map_err(|source| DaemonError::Metrics { address, source })?,
-            ),
+        let mut port = match self.settings.metrics_listen() {
+            Some(address) => {
+                let hosts =
+                    self.settings.metrics_hosts().chain([self.node.host()]).map(str::to_owned).collect();
+                let opened = scrape::Port::open(address, hosts).await;
+                Some(opened.map_err(|source| DaemonError::Metrics { address, source })?)
+            }
             None => None,
         };
         let (mut term, mut int) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
@@ -193,9 +196,9 @@ impl Daemon {
                     }
                     tokio::task::yield_now().await;
                 }
-                scraper = scrape::next(scrapers.as_ref()) => {
-                    scrape::answer(scraper, metrics::families(&self.node, self.settings.metrics_runs()));
-                }
+                scraper = scrape::next(port.as_mut()) => if let Some(port) = &mut port {
+                    port.answer(scraper, &metrics::families(&self.node, self.settings.metrics_runs()));
+                },
                 _ = textfile.tick() => if let Some(path) = self.settings.metrics_textfile() {
                     metrics::write_textfile(path, metrics::families(&self.node, self.settings.metrics_runs()));
                 },

@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use nix::fcntl::OFlag;
+
 use crate::command::{CommandError, Tool};
 use crate::diagnostic::printable;
 use crate::lock::{self, Owner, Patience};
@@ -70,7 +72,9 @@ fn make(facts: &EnvFacts, progress: &mut dyn FnMut(Progress)) -> Result<(), Pyen
     private_dirs().create(&dir.0).map_err(PyenvError::write(&dir.0))?;
     let log = beside(&facts.dir, "log");
     let mut options = OpenOptions::new();
-    let log_file = options.write(true).create(true).truncate(true).mode(0o600).open(&log);
+    // A link that somebody put there is not followed, and a pipe is not waited for.
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+    let log_file = options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(&log);
     let mut log_file = log_file.map_err(PyenvError::write(&log))?;
     progress(Progress::Creating);
     create(facts, &dir.0, &mut log_file)?;

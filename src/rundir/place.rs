@@ -48,6 +48,26 @@ mod tests {
     }
 
     #[test]
+    fn directory_that_another_user_made_in_the_place_of_ours_does_not_cost_the_index() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let tmp = tempfile::tempdir().expect("a directory");
+        for name in ["dlrun-0", "dlrun-0-1"] {
+            std::fs::create_dir(tmp.path().join(name)).expect("a directory");
+            std::os::unix::fs::chown(tmp.path().join(name), Some(64_012), None).expect("root may");
+        }
+        let first = local_index_path(Path::new("/nfs/a"), tmp.path()).expect("a path");
+        let dir = first.parent().expect("a directory");
+        assert!(
+            dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with("dlrun-0-")),
+            "{dir:?}"
+        );
+        assert_eq!(dir.metadata().expect("is there").permissions().mode() & 0o777, 0o700);
+        assert_eq!(local_index_path(Path::new("/nfs/a"), tmp.path()).expect("a path"), first);
+    }
+
+    #[test]
     fn a_link_or_an_open_directory_in_the_place_of_ours_is_refused() {
         let tmp = tempfile::tempdir().expect("a directory");
         let private = tmp.path().join(format!("dlrun-{}", geteuid()));

@@ -1,6 +1,6 @@
 //! What was measured so far, by the watcher and by the node daemon, as one.
 
-use super::handover::{Ended, Handover};
+use super::handover::Ended;
 use super::writer::Resumed;
 use crate::clock::now_ms;
 use crate::protocol::Measured;
@@ -35,9 +35,9 @@ pub(super) struct Account {
 }
 
 impl Account {
-    pub(super) fn of(handover: &Handover) -> Self {
+    pub(super) fn starting(started_at_ms: u64) -> Self {
         Self {
-            started_at_ms: handover.started_at_ms,
+            started_at_ms,
             usage: Usage::default(),
             gpus: Vec::new(),
             gaps: Vec::new(),
@@ -79,6 +79,23 @@ impl Account {
     pub(super) fn nothing_was_missed(&mut self) {
         self.takeover = None;
         self.holds_daemons_counts = true;
+    }
+
+    /// The run's directory has samples of these times, which are in order; between two of one series lies `slack_ms` at most.
+    /// A killed watcher noted a hole before it could ask the daemon: where the daemon read, there is none.
+    pub(super) fn has_samples(&mut self, times: impl IntoIterator<Item = u64>, slack_ms: u64) {
+        let mut holes: Vec<(u64, Gap)> = self.gaps.drain(..).map(|gap| (gap.from_ms, gap)).collect();
+        for at in times {
+            for (_, gap) in &mut holes {
+                if (gap.from_ms..=gap.from_ms.saturating_add(slack_ms)).contains(&at) && at < gap.to_ms {
+                    gap.from_ms = at;
+                }
+            }
+        }
+        let is_closed = |from_ms: u64, gap: &Gap| {
+            gap.from_ms > from_ms && gap.to_ms.saturating_sub(gap.from_ms) <= slack_ms
+        };
+        self.gaps.extend(holes.into_iter().filter(|(from, gap)| !is_closed(*from, gap)).map(|(_, gap)| gap));
     }
 
     /// Takes in a sample of the watcher's own.
@@ -203,5 +220,38 @@ fn add_new<T: PartialEq + Clone>(list: &mut Vec<T>, more: &[T]) {
         if !list.contains(item) {
             list.push(item.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_gaps(gaps: &[(u64, u64)]) -> Account {
+        let why = "the watcher was killed and started again".to_owned();
+        let gap = |(from_ms, to_ms): &(u64, u64)| Gap { from_ms: *from_ms, to_ms: *to_ms, why: why.clone() };
+        let gaps = gaps.iter().map(gap).collect();
+        Account { gaps, ..Account::starting(0) }
+    }
+
+    fn left(account: &Account) -> Vec<(u64, u64)> {
+        account.gaps.iter().map(|gap| (gap.from_ms, gap.to_ms)).collect()
+    }
+
+    #[test]
+    fn gap_in_which_the_daemon_read_is_none_also_where_its_samples_come_in_pieces() {
+        let mut account = with_gaps(&[(1000, 7100)]);
+        account.has_samples([1000, 2000, 3000], 2000);
+        assert_eq!(left(&account), [(3000, 7100)]);
+        account.has_samples([4000, 5000, 6000, 7000, 8000], 2000);
+        assert_eq!(left(&account), []);
+    }
+
+    #[test]
+    fn gap_without_samples_in_it_stays() {
+        let mut account = with_gaps(&[(1000, 2500), (5000, 9000)]);
+        // Before, at its edges and after it, and a single one far from the others.
+        account.has_samples([500, 1000, 2500, 3500, 5000, 8000, 9000], 2000);
+        assert_eq!(left(&account), [(1000, 2500), (5000, 9000)]);
     }
 }

@@ -156,7 +156,7 @@ impl Watch {
 
     /// Takes the daemon's figures. Where it was away the watcher read: the hole in the run's series ends with that.
     fn take(&mut self, mut measured: Measured) {
-        let slack_ms = u64::try_from(2 * self.interval.as_millis()).unwrap_or(u64::MAX);
+        let slack_ms = self.slack_ms();
         let gaps = measured.gaps.into_iter();
         measured.gaps = gaps.map(|gap| self.link.what_is_left_of(gap, slack_ms)).collect();
         self.account.take(measured);
@@ -168,9 +168,14 @@ impl Watch {
             return;
         }
         match self.link.collect(&mut self.writer, PATIENCE) {
-            Ok(_) => self.settle(),
+            Ok(times) => self.is_collected(times),
             Err(error) => self.judge(&error),
         }
+    }
+
+    fn is_collected(&mut self, times: Option<Vec<u64>>) {
+        self.account.has_samples(times.into_iter().flatten(), self.slack_ms());
+        self.settle();
     }
 
     fn settle(&mut self) {
@@ -254,8 +259,10 @@ impl Watch {
                 }
             }
             let collected = self.link.collect(&mut self.writer, left(until).min(PATIENCE));
-            if !collected.map_err(|error| chain(&error).join(": "))? {
-                self.settle();
+            let times = collected.map_err(|error| chain(&error).join(": "))?;
+            let is_all = times.is_none();
+            self.is_collected(times);
+            if is_all {
                 return Ok(());
             }
         }

@@ -16,8 +16,10 @@ use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::output;
 use super::prepare::Prepared;
 use super::signals::{Echoes, Sender, Signals, is_pending};
+use super::step::Process;
 use crate::clock::now_ms;
 use crate::command::{CommandError, Destination, TrainingCommand, spawn_companion, spawn_training};
+use crate::job::SchedulerKind;
 use crate::monitor;
 use crate::record::ExitStatus;
 
@@ -50,6 +52,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
     let pid = spawn_training(training)?.pid();
     let Ok(signals) = signals else { return Ok(wait_plainly(pid)) };
     let number = pid.as_raw().unsigned_abs();
+    let is_of_slurm = context.plan.as_ref().is_some_and(|plan| plan.scheduler == SchedulerKind::Slurm);
     let handover = Handover {
         context,
         container,
@@ -57,6 +60,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         pid: number,
         start_time_ticks: monitor::start_time_ticks(number).unwrap_or(0),
         supervisor: std::process::id(),
+        step: if is_of_slurm { Process::of_step() } else { None },
         started_at_ms,
         output: output.file,
         events,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::context::Context;
+use super::step::Process;
 use crate::record::{ContainerRecord, ExitStatus};
 
 /// A line between the first and the last: the watcher drops the signals that wait in it.
@@ -24,6 +25,9 @@ pub(super) struct Handover {
     /// Its start time, in clock ticks since boot.
     pub(super) start_time_ticks: u64,
     pub(super) supervisor: u32,
+    /// Slurm's process of the step.
+    #[serde(default)]
+    pub(super) step: Option<Process>,
     pub(super) started_at_ms: u64,
     /// The file that the command writes to, and its length when the command was started.
     pub(super) output: Option<OutputFile>,

@@ -318,10 +318,15 @@ impl Link {
         }
     }
 
-    /// Acknowledges what is on disk and hands what is next to the writer. Returns whether there was anything.
-    pub(super) fn collect(&mut self, writer: &mut Writer, patience: Duration) -> Result<bool, ClientError> {
+    /// Acknowledges what is on disk and hands what is next to the writer. Returns the times of the samples, or
+    /// `None` where there was nothing.
+    pub(super) fn collect(
+        &mut self,
+        writer: &mut Writer,
+        patience: Duration,
+    ) -> Result<Option<Vec<u64>>, ClientError> {
         if self.waits_for_disk() {
-            return Ok(false);
+            return Ok(None);
         }
         let acknowledged = self.handed.safe;
         let response = self.ask(&Request::Collect(Collect { acknowledged }), patience)?;
@@ -330,20 +335,20 @@ impl Link {
         };
         let Some(through) = through else {
             self.handed.more = false;
-            return Ok(false);
+            return Ok(None);
         };
         if acknowledged.is_some_and(|acknowledged| through <= acknowledged) {
             return Err(self.unexpected());
         }
         let samples = decode_segment(&bytes).map_err(|_| self.unexpected())?;
-        let newest = samples.iter().map(|sample| sample.at_ms).max();
+        let times: Vec<u64> = samples.iter().map(|sample| sample.at_ms).collect();
         let blocks = self.handed.new_ones(samples, bytes);
         if writer.send(Job::Collected { through, blocks }) {
             self.handed.through = Some(through);
-            self.handed.last_ms = self.handed.last_ms.max(newest.unwrap_or(0));
+            self.handed.last_ms = self.handed.last_ms.max(times.iter().copied().max().unwrap_or(0));
             self.handed.more = more;
         }
-        Ok(true)
+        Ok(Some(times))
     }
 
     fn measured(&mut self, request: &Request, patience: Duration) -> Result<Measured, ClientError> {

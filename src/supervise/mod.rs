@@ -24,6 +24,7 @@ mod output;
 mod prepare;
 mod sampling;
 mod signals;
+mod step;
 mod watch;
 mod writer;
 

@@ -11,6 +11,8 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpgid, getpgrp};
 
+use super::step::{SLURM_STEP_PROCESS, name_of};
+
 /// Signals that the supervisor passes on to the command.
 const FORWARDED: [Signal; 7] = [
     Signal::SIGTERM,
@@ -40,16 +42,12 @@ impl Sender {
         let is_of_our_group = || getpgid(Some(Pid::from_raw(raw))).is_ok_and(|group| group == getpgrp());
         if pid == parent_id() {
             Self::Parent
-        } else if raw == 0 || name_of(pid).as_deref() == Some("slurmstepd") || is_of_our_group() {
+        } else if raw == 0 || name_of(pid).as_deref() == Some(SLURM_STEP_PROCESS) || is_of_our_group() {
             Self::Everybody
         } else {
             Self::Other
         }
     }
-}
-
-fn name_of(pid: u32) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
 }
 
 /// The supervisor's signals.

@@ -15,6 +15,7 @@ use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::link::Link;
 use super::sampling::Sampling;
 use super::signals::{drop_pending, ignore_all};
+use super::step::{Process, Step};
 use super::writer::{Job, Resumed, Writer};
 use crate::clock::now_ms;
 use crate::job::Launcher;
@@ -36,6 +37,11 @@ const SEGMENT_SAMPLES: usize = 3600;
 const LAST_WRITE: Duration = Duration::from_secs(6);
 /// How long is looked for epochs in what the command wrote last; the talk with the daemon and the writing come after it.
 const LAST_READ: Duration = Duration::from_secs(2);
+
+/// Between SIGTERM and SIGKILL to a training that outlived its job: Slurm's own time, unless a site sets `KillWait`.
+const KILL_WAIT: Duration = Duration::from_secs(30);
+/// Between two looks whether the job still runs whose supervisor is dead.
+const STEP_PAUSE: Duration = Duration::from_millis(500);
 
 /// Until the place of the records is known it is asked for so often, for so long; then in the rhythm of the samples.
 const PLACE_PAUSE: Duration = Duration::from_millis(20);
@@ -63,6 +69,7 @@ pub(super) struct Watch {
     pub(super) link: Link,
     /// Why the daemon did not take the run, as noted.
     pub(super) reasons: Vec<String>,
+    step: Step,
     followed: Followed,
     conditions: Seen,
     pub(super) writer: Writer,
@@ -126,11 +133,13 @@ impl Watch {
         let socket = plan.and_then(|plan| plan.daemon_socket.as_ref()).map(PathBuf::from);
         let known = resumed.as_ref().map(|former| former.times.clone()).unwrap_or_default();
         let former = resumed.as_ref().map(|former| &former.record);
+        let command = Process { pid: handover.pid, start: handover.start_time_ticks };
         let mut watch = Self {
             sampling: Sampling::of(&handover, interval),
-            account: Account::of(&handover),
+            account: Account::starting(handover.started_at_ms),
             link: Link::to(socket, known, handover.started_at_ms),
             reasons: Vec::new(),
+            step: Step::new(handover.step, command, KILL_WAIT),
             followed: Followed::open(&handover),
             conditions: Seen::of(&handover, now_ms(), former),
             writer,
@@ -151,9 +160,16 @@ impl Watch {
         watch
     }
 
+    /// What two readings of one series may be apart, in milliseconds.
+    pub(super) fn slack_ms(&self) -> u64 {
+        u64::try_from(2 * self.interval.as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Continues the record of a watcher that was killed, and notes the hole.
     fn take_over(&mut self, former: Option<Resumed>) {
         self.account.take_over(former.as_ref());
+        let times = former.iter().flat_map(|former| former.times.iter().copied());
+        self.account.has_samples(times, self.slack_ms());
         self.before = former.map(|former| former.record.progress);
     }
 
@@ -178,6 +194,9 @@ impl Watch {
                 }
                 let ended: Option<Ended> = serde_json::from_str(&line).ok();
                 self.finish(ended.as_ref());
+                if ended.is_none() {
+                    self.wait_for_step();
+                }
                 return Ok(ended);
             }
             if woken.lost {
@@ -196,6 +215,7 @@ impl Watch {
         let also = [
             self.sampling.due(),
             self.link.due(now),
+            self.step.due(now),
             place.then(|| now + PLACE_PAUSE),
             // Without word from the kernel the output is looked at in the rhythm of the samples.
             self.followed.is_unannounced().then(|| now + self.interval),
@@ -206,6 +226,7 @@ impl Watch {
     }
 
     fn tick(&mut self, now: Instant) {
+        self.tend_step(now);
         if let Some(sample) = self.sampling.tick(now) {
             self.add(sample);
         }
@@ -218,6 +239,24 @@ impl Watch {
             self.update();
             self.write_record(NodeState::Running, None);
         }
+    }
+
+    fn tend_step(&mut self, now: Instant) -> bool {
+        let note = self.step.tend(now);
+        let is_noted = note.is_some();
+        note.into_iter().for_each(|note| self.account.note(EventKind::Note, note));
+        is_noted
+    }
+
+    /// The supervisor is dead, and all is written down: its batch script ends the job, and the training with that.
+    fn wait_for_step(&mut self) {
+        while self.step.has_training() {
+            if self.tend_step(Instant::now()) {
+                self.write_record(NodeState::Interrupted, None);
+            }
+            std::thread::sleep(STEP_PAUSE);
+        }
+        self.writer.flush(LAST_WRITE);
     }
 
     /// Sleeps until `deadline`, or earlier when the supervisor speaks, the output grows or the daemon goes.

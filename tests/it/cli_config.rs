@@ -51,7 +51,7 @@ fn each_setting_has_a_variable_that_works() {
             "model.keep" => "7",
             "defaults.queue" | "defaults.account" => "word",
             _ if name.ends_with("_ms") => "500",
-            _ if name.ends_with("_seconds") || name.ends_with("_minutes") => "5",
+            _ if ["_seconds", "_minutes", "_hours"].iter().any(|unit| name.ends_with(unit)) => "5",
             _ => "/a/path",
         };
         env.set(setting["variable"].as_str().expect("a variable"), value);

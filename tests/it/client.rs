@@ -341,6 +341,30 @@ fn killed_watcher_finds_its_run_with_the_daemon() {
     assert_eq!(steps, 1);
 }
 
+#[test]
+fn watcher_killed_twice_leaves_no_gap_where_the_daemon_read() {
+    let env = TestEnv::new();
+    let daemon = StandIn::start(&socket(&env), INTERVAL, Manner::Sound);
+    let started = start(&env);
+    wait_samples(&daemon, 5);
+    let kill_watcher = || {
+        let watcher = wait_for_some("a watcher", || env.processes_with("exec-watch").into_iter().next());
+        kill(watcher, Signal::SIGKILL).expect("it runs");
+    };
+    kill_watcher();
+    // The second one's first record is from before it found the daemon. It is killed with that on disk.
+    wait_for("a gap", || !record(&env).gaps.is_empty());
+    wait_for("the second registration", || count(&daemon, is_register) == 2);
+    kill_watcher();
+    assert_eq!(record(&env).gaps.len(), 1);
+    wait_for("the third registration", || count(&daemon, is_register) == 3);
+    let before = daemon.kept().samples().len();
+    wait_samples(&daemon, before + 3);
+    finish(&env, started);
+    assert_eq!(record(&env).gaps, []);
+    is_without_holes(&series(&env));
+}
+
 fn listening(env: &TestEnv, manner: Manner) -> (StandIn, Result<Daemon, ClientError>) {
     let daemon = StandIn::start(&socket(env), INTERVAL, manner);
     let connected = Daemon::connect(&socket(env), PATIENCE);

@@ -2,6 +2,8 @@
 //! away.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
@@ -266,17 +268,23 @@ fn metrics_are_written_and_served() {
     assert!(text.contains("dlrun_daemon_ticks_total") && !text.contains("# EOF"), "{text}");
     assert_eq!(fs::metadata(&textfile).expect("a file").permissions().mode() & 0o777, 0o644);
     wait_for("the daemon to watch it", || is_adopted(&env, &run));
-    let scraped = || {
-        use std::io::{Read, Write};
-        let mut stream = std::net::TcpStream::connect(port).expect("it listens");
+    let sent = |request: &str| {
+        let mut stream = TcpStream::connect(port).expect("it listens");
+        stream.write_all(request.as_bytes()).expect("sent");
         stream
-            .write_all(b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n")
-            .expect("sent");
+    };
+    let scraped = |host: &str| {
+        let accept = "Accept: application/openmetrics-text";
+        let mut stream = sent(&format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n{accept}\r\n\r\n"));
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         answer
     };
-    let text = scraped();
+    // Somebody who holds connections with half a request keeps nobody out.
+    let half: Vec<_> = (0..100).map(|_| sent("GET /metrics HTTP/1.1\r\n")).collect();
+    let text = scraped(&port.to_string());
+    drop(half);
+    assert!(scraped("rebound.example").starts_with("HTTP/1.1 421 "));
     assert!(text.contains("dlrun_daemon_runs 1") && text.ends_with("# EOF\n"), "{text}");
     // Every local user can read the port: it names no run unless it is told to.
     assert!(!text.contains(&run), "{text}");

@@ -1,7 +1,7 @@
 //! What `dlrun exec` and the batch script around it do while a training runs, and when something is killed, full or gone.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::{Signal, kill};
@@ -234,6 +234,51 @@ fn killed_supervisor_leaves_an_interrupted_record_with_all_that_was_seen() {
     assert_eq!((&record["exit"], &record["ended_at_ms"]), (&Value::Null, &Value::Null));
     assert!(record["progress"]["epochs_completed"].as_u64() >= Some(1), "{record}");
     assert!(record["segments"].as_u64() >= Some(1), "{record}");
+}
+
+/// A job of Slurm that tracks processes by their parents: `slurmstepd` ends with the batch shell and kills nothing. Returns the
+/// run's directory and the pids of the supervisor, the batch shell and the training.
+fn job_of_linuxproc(env: &TestEnv, command: &str) -> (PathBuf, [Pid; 3]) {
+    let render = env.dlrun(["render", "--scheduler", "slurm"]).arg(env.job(command, ""));
+    let script = env.program("job.sh", render.run().code(0).text().as_str());
+    let stepd = env.root().join("slurmstepd");
+    symlink("/bin/bash", &stepd).expect("ours");
+    let text = format!("bash {} & echo $! > shell; wait", script.display());
+    let step = env.command(stepd, ["-c", text.as_str()]).env("DLRUN_RUN_ID", RUN);
+    let step = step.env("SLURM_JOB_ID", "99").env("SLURMD_NODENAME", "n1").start_to(&out(env));
+    let training = env.wait_pid("ready");
+    let _ = watcher(env, None);
+    let record = env.run_dir(RUN).join("0.0/n1.0/record.json");
+    wait_for("the first record", || record.exists());
+    let is_supervisor = |pid: &Pid| !env.processes_with("exec-watch").contains(pid);
+    let supervisor =
+        wait_for_some("a supervisor", || env.processes_with("exec").into_iter().find(is_supervisor));
+    let pids = [supervisor, env.wait_pid("shell"), training];
+    std::mem::forget(step);
+    (record, pids)
+}
+
+#[test]
+fn training_whose_supervisor_was_killed_ends_with_its_job_where_slurm_leaves_it_alive() {
+    let env = TestEnv::new();
+    let (record, [supervisor, ..]) = job_of_linuxproc(&env, "echo $$ > ready; exec sleep 600");
+    kill(supervisor, Signal::SIGKILL).expect("it runs");
+    env.wait_quiet();
+    let text = fs::read_to_string(record).expect("a record");
+    assert!(text.contains("\"interrupted\"") && text.contains("Slurm had ended the job"), "{text}");
+}
+
+#[test]
+fn training_whose_batch_shell_was_killed_gets_time_to_end_where_slurm_leaves_it_alive() {
+    let env = TestEnv::new();
+    let command = "trap 'echo > saved; exit 3' TERM; echo $$ > ready; while :; do sleep 0.02; done";
+    let (record, [_, shell, _]) = job_of_linuxproc(&env, command);
+    kill(shell, Signal::SIGKILL).expect("it runs");
+    env.wait_quiet();
+    env.wait_file("saved");
+    let record: Value = serde_json::from_slice(&fs::read(record).expect("a record")).expect("JSON");
+    assert_eq!((&record["state"], &record["exit"]["code"]), (&"ended".into(), &3.into()));
+    assert!(record["events"].to_string().contains("Slurm had ended the job"), "{record}");
 }
 
 #[test]

@@ -117,6 +117,30 @@ fn job_waits_for_another_users_job_and_names_it() {
 }
 
 #[test]
+fn job_that_has_waited_long_enough_for_another_users_job_starts_beside_it() {
+    if !is_root() {
+        return;
+    }
+    let place = TestEnv::new();
+    let shared = shared(&place);
+    // All that it takes to hold the machine: a process that does nothing, and its entry.
+    let (mut idle, start) = process_of(MALLORY);
+    let dir = dir_of(&shared, &format!("dlrun-local-{MALLORY}"), MALLORY);
+    put(&dir, &format!("run-{}-{start}", idle.id()), &entry(idle.id(), start), MALLORY);
+    let mut alice = user(ALICE, &shared);
+    alice.set("DLRUN_LOCAL__OTHERS_WAIT_HOURS", "0");
+    let run = alice.submit(&alice.job(HOLD, ""));
+    alice.wait_pid("ready");
+    wait_for("the reason", || {
+        alice.show(&run)["status"].to_string().contains("started beside jobs of other users")
+    });
+    alice.write("go", "");
+    let _ = alice.dlrun(["wait", &run]).run().code(0);
+    idle.kill().expect("ours");
+    idle.wait().expect("it ends");
+}
+
+#[test]
 fn entry_of_a_living_process_of_its_user_counts_and_no_other_does() {
     if !is_root() {
         return;

@@ -160,7 +160,8 @@ impl Board {
 
     /// A directory for this user's entries, and what is wrong where others cannot see it.
     pub(super) fn own_dir(&self) -> io::Result<(OwnDir, Option<String>)> {
-        self.shared_dir().map(|dir| (dir, None)).or_else(|error| {
+        let shared = PrivateDir::own_in_shared(&self.shared, PREFIX).map_err(io::Error::other);
+        shared.and_then(OwnDir::open).map(|dir| (dir, None)).or_else(|error| {
             let dir = OwnDir::open(PrivateDir::create(&self.fallback).map_err(io::Error::other)?)?;
             let shared = self.shared.display();
             Ok((
@@ -168,30 +169,6 @@ impl Board {
                 Some(format!("other users' jobs do not see this one: no directory in `{shared}`: {error}")),
             ))
         })
-    }
-
-    /// Somebody else may have taken the name: then it is one that nobody could know.
-    fn shared_dir(&self) -> io::Result<OwnDir> {
-        let plain = self.shared.join(format!("{PREFIX}{}", self.user));
-        let taken = match PrivateDir::create_in_shared(&plain) {
-            Ok(dir) => return OwnDir::open(dir),
-            Err(error) => error,
-        };
-        if plain.symlink_metadata().is_err() {
-            return Err(io::Error::other(taken));
-        }
-        let own = self.named().filter(|(user, path)| *user == self.user && *path != plain);
-        let other = own
-            .map(|(_, path)| path)
-            .find(|path| open_dir(path).is_some_and(|dir| owner_of(&dir) == Some(self.user)));
-        let other = other.map_or_else(
-            || {
-                let random = getrandom::u64().map_err(io::Error::other)?;
-                Ok::<_, io::Error>(self.shared.join(format!("{PREFIX}{}-{random:016x}", self.user)))
-            },
-            Ok,
-        )?;
-        OwnDir::open(PrivateDir::create_in_shared(&other).map_err(io::Error::other)?)
     }
 
     /// The entry of a job of this user, as others will see it.

@@ -39,22 +39,30 @@ pub use runner::run;
 
 const NAME: &str = "the local scheduler";
 
+/// How the jobs of all users of this machine share it.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// Where they say what they hold.
+    pub dir: PathBuf,
+    /// How long a job waits for those of other users.
+    pub others_wait: Duration,
+}
+
 /// The local scheduler as one process sees it.
 #[derive(Debug, Clone)]
 pub struct Local {
     host: String,
     dlrun: PathBuf,
     queue_dir: PathBuf,
-    lock_dir: PathBuf,
+    shared: Shared,
 }
 
 impl Local {
-    /// `host` is this machine's name, `dlrun` the program to start as runner; waiting jobs are kept under `state_dir`,
-    /// what its jobs hold in `lock_dir`.
+    /// `host` is this machine's name, `dlrun` the program to start as runner; waiting jobs are kept under `state_dir`.
     #[must_use]
-    pub fn new(host: &str, dlrun: PathBuf, state_dir: &Path, lock_dir: PathBuf) -> Self {
+    pub fn new(host: &str, dlrun: PathBuf, state_dir: &Path, shared: Shared) -> Self {
         let queue_dir = state_dir.join("local").join(host);
-        Self { host: host.to_owned(), dlrun, queue_dir, lock_dir }
+        Self { host: host.to_owned(), dlrun, queue_dir, shared }
     }
 }
 
@@ -104,7 +112,8 @@ impl Scheduler for Local {
             workdir: PathBuf::from(&plan.workdir),
             output: output.clone(),
             queue_dir: self.queue_dir.clone(),
-            lock_dir: self.lock_dir.clone(),
+            lock_dir: self.shared.dir.clone(),
+            others_wait_seconds: Some(self.shared.others_wait.as_secs()),
             walltime_seconds: plan.resources.walltime.map(|walltime| walltime.0),
             kill_wait_seconds: plan.kill_wait_seconds,
             queued_at_ms: now_ms(),
@@ -199,7 +208,7 @@ fn stop_group(shell: process::Identity, wait: Duration, run_dir: &Path) -> Resul
 impl Local {
     /// What `ticket`'s job waits for.
     fn waits_for(&self, ticket: &Ticket, look: &OnceCell<Look>) -> String {
-        let look = look.get_or_init(|| turn::look(&self.lock_dir, &self.queue_dir));
+        let look = look.get_or_init(|| turn::look(&self.shared.dir, &self.queue_dir));
         let user = nix::unistd::geteuid().as_raw();
         let reason = ticket.runner.and_then(|runner| turn::reason(look, runner, user, Machine::here()));
         reason.unwrap_or_else(|| "waits for its turn on this machine".to_owned())

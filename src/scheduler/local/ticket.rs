@@ -53,6 +53,9 @@ pub(super) struct Ticket {
     pub(super) output: PathBuf,
     pub(super) queue_dir: PathBuf,
     pub(super) lock_dir: PathBuf,
+    /// For so long it waits for jobs of other users. dlrun 0.1 did not write it.
+    #[serde(default)]
+    pub(super) others_wait_seconds: Option<u64>,
     pub(super) walltime_seconds: Option<u64>,
     pub(super) kill_wait_seconds: u64,
     pub(super) queued_at_ms: u64,

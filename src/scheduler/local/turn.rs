@@ -36,6 +36,10 @@ pub(super) struct Turn {
     room_since: BTreeMap<(u32, Identity), Instant>,
     /// What is not waited for any more: all jobs of another user, or one of this user.
     passed: BTreeSet<(u32, Option<Identity>)>,
+    /// From here on jobs of other users are not waited for; `None`: never.
+    alone_from: Option<Instant>,
+    /// True where others held what this job takes.
+    ignores_others: bool,
     /// For how long to do something else.
     pub(super) pause: Duration,
 }
@@ -66,6 +70,10 @@ impl Turn {
             before: None,
             room_since: BTreeMap::new(),
             passed: BTreeSet::new(),
+            alone_from: ticket
+                .others_wait_seconds
+                .and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds))),
+            ignores_others: false,
             // Mostly it is our turn at once.
             pause: Duration::from_millis(10),
         }
@@ -100,7 +108,7 @@ impl Turn {
     /// Puts the claim up and looks again; `None` where all claims together do not fit.
     fn take_share(&mut self, ticket: &mut Ticket) -> Option<Claim> {
         let Some((dir, published)) = &self.place else { return Some(Claim(None)) };
-        let me = published.seen.clone();
+        let (dir, me) = (Rc::clone(dir), published.seen.clone());
         let claim = match dir.publish(Kind::Run, me.user, &me.entry) {
             Ok(claim) => claim,
             Err(error) => {
@@ -115,12 +123,23 @@ impl Turn {
             self.pause = Duration::from_millis(10 + getrandom::u64().unwrap_or(0) % 90);
             return None;
         }
+        if self.ignores_others {
+            ticket.warning =
+                Some("started beside jobs of other users, for which it had waited long enough".to_owned());
+        }
         self.place = None;
         Some(Claim(Some(claim)))
     }
 
-    fn look(&self, me: &Seen) -> Look {
+    fn look(&mut self, me: &Seen) -> Look {
         let mut look = self.board.look();
+        if self.alone_from.is_some_and(|from| Instant::now() >= from) {
+            // An entry costs its user nothing but a process: it must not hold others up for ever.
+            let all = look.waiting.len() + look.running.len();
+            look.waiting.retain(|seen| seen.user == me.user);
+            look.running.retain(|seen| seen.user == me.user);
+            self.ignores_others = look.waiting.len() + look.running.len() < all;
+        }
         if !look.waiting.iter().any(|seen| seen.is(me)) {
             // Somebody removed our entry; the place in the line is still ours.
             look.waiting.push(me.clone());
