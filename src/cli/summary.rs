@@ -279,9 +279,8 @@ fn epoch_rows(tracked: &Tracked, row: &mut impl FnMut(&str, String)) {
     let Some(node) = timed_node(tracked) else { return };
     let progress = &node.progress;
     let planned = progress.epochs_announced.or(tracked.record.workload.epochs);
-    let of = planned.map(|planned| format!(" of {planned}")).unwrap_or_default();
-    if progress.epochs_completed > 0 || !of.is_empty() {
-        row("epochs", format!("{}{of}", progress.epochs_completed));
+    if progress.epochs_completed > 0 || planned.is_some() {
+        row("epochs", progress.epochs_text(planned));
     }
     let metrics: Vec<String> =
         progress.last_metrics.iter().take(6).map(|(name, value)| format!("{name} {value:.4}")).collect();

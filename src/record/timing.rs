@@ -257,6 +257,21 @@ impl Progress {
         Some(if self.counts_samples { format!("{step}{of} samples") } else { format!("step {step}{of}") })
     }
 
+    /// The ended epochs as people read them: `12 of 50`. Where the program counted anew, since it was resumed or trained something
+    /// else, those before belong to another count: `9 of 50 (59 in all, counted anew once)`.
+    #[must_use]
+    pub fn epochs_text(&self, planned: Option<u64>) -> String {
+        let of = planned.map(|planned| format!(" of {planned}")).unwrap_or_default();
+        let all = self.epochs_completed;
+        if self.restarts == 0 {
+            return format!("{all}{of}");
+        }
+        let is_from_0 = self.epoch_numbering == Some(EpochNumbering::ZeroBased);
+        let last = self.epochs.last().map_or(0, |last| last.epoch + u64::from(is_from_0));
+        let times = if self.restarts == 1 { "once".to_owned() } else { format!("{} times", self.restarts) };
+        format!("{last}{of} ({all} in all, counted anew {times})")
+    }
+
     /// Adds an epoch that ended; the first and the newest are kept.
     pub fn push_epoch(&mut self, epoch: Epoch) {
         self.epochs_completed += 1;
@@ -276,6 +291,17 @@ pub(super) fn null_as_nan<'de, D: Deserializer<'de>>(source: D) -> Result<BTreeM
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn epochs_of_several_counts_are_told_apart() {
+        let mut progress =
+            Progress { epoch_numbering: Some(EpochNumbering::ZeroBased), ..Progress::default() };
+        (0..12).for_each(|epoch| progress.push_epoch(Epoch { epoch, ..Epoch::default() }));
+        assert_eq!(progress.epochs_text(Some(50)), "12 of 50");
+        (0..9).for_each(|epoch| progress.push_epoch(Epoch { epoch, ..Epoch::default() }));
+        progress.restarts = 1;
+        assert_eq!(progress.epochs_text(Some(50)), "9 of 50 (21 in all, counted anew once)");
+    }
 
     #[test]
     fn many_epochs_keep_the_first_and_the_newest() {

@@ -90,23 +90,56 @@ const MEASURES: [&str; 30] = [
 
 /// Whole words that say it.
 const MEASURE_WORDS: [&str; 34] = [
-    "f", "map", "ap", "wer", "cer", "ter", "eer", "ber", "fid", "kl", "kld", "ce", "bce", "mrr", "hr", "prec", "top",
-    "sensitivity", "specificity", "kappa", "pearson", "spearman", "jaccard", "meteor", "cider", "bpb", "bpc", "bpd",
-    "rmsd", "mape", "err", "return", "accu", "metric",
+    "f",
+    "map",
+    "ap",
+    "wer",
+    "cer",
+    "ter",
+    "eer",
+    "ber",
+    "fid",
+    "kl",
+    "kld",
+    "ce",
+    "bce",
+    "mrr",
+    "hr",
+    "prec",
+    "top",
+    "sensitivity",
+    "specificity",
+    "kappa",
+    "pearson",
+    "spearman",
+    "jaccard",
+    "meteor",
+    "cider",
+    "bpb",
+    "bpc",
+    "bpd",
+    "rmsd",
+    "mape",
+    "err",
+    "return",
+    "accu",
+    "metric",
 ];
 
 /// True for names that tell what a training is measured by; `l_pix` is how BasicSR writes a loss.
 pub(super) fn is_measure(name: &str) -> bool {
     let words = name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
-    name.starts_with("l_") || words.map(str::to_ascii_lowercase).any(|word| {
-        MEASURES.iter().any(|end| word.ends_with(end)) || MEASURE_WORDS.contains(&word.as_str())
-    })
+    name.starts_with("l_")
+        || words.map(str::to_ascii_lowercase).any(|word| {
+            MEASURES.iter().any(|end| word.ends_with(end)) || MEASURE_WORDS.contains(&word.as_str())
+        })
 }
 
 /// True for names of metrics: of measures, of the learning rate and of the norm of the gradients.
 pub(super) fn is_metric(name: &str) -> bool {
     let mut words = name.split(|c: char| !c.is_ascii_alphabetic());
-    is_measure(name) || words.any(|word| ["lr", "learning", "norm"].iter().any(|known| word.eq_ignore_ascii_case(known)))
+    is_measure(name)
+        || words.any(|word| ["lr", "learning", "norm"].iter().any(|known| word.eq_ignore_ascii_case(known)))
 }
 
 /// The name of a metric as records have it: `Loss` is `loss`, `Acc@1` is `acc1`, `lm loss` is `lm_loss`. Names in which

@@ -122,7 +122,8 @@ fn name_by_subject(metrics: &mut Vec<(Cow<'_, str>, f64)>, heads: &[Option<&'sta
             }
             Some(_) if !names::is_measure(&name) => named.push((name, value)),
             Some(_) => {
-                let own = lower.iter().filter(|other| names::subject(other).is_some_and(|own| own != "train"));
+                let own =
+                    lower.iter().filter(|other| names::subject(other).is_some_and(|own| own != "train"));
                 if own.into_iter().any(|other| other.ends_with(&lower[at])) {
                     named.push((name, value));
                 }

@@ -14,8 +14,8 @@
 use std::borrow::Cow;
 
 use super::event::{Event, Facts, Line, Recogniser, Weight};
-use super::scan;
 use super::names::is_measure;
+use super::scan;
 
 /// Words that may begin such a line, before the name of the figure.
 const FINALS: [&str; 6] = ["final ", "best ", "overall ", "mean ", "average ", "the "];

@@ -17,8 +17,8 @@
 
 use super::bar;
 use super::event::{Event, Facts, Line, Recogniser};
-use super::scan;
 use super::names::is_measure;
+use super::scan;
 
 /// Names of a first column.
 const EPOCHS: [&str; 2] = ["epoch", "epochs"];

@@ -200,7 +200,10 @@ impl Tqdm {
         // `loss=0.15 batch_id=468: 100%|`, set by `set_description`.
         bar::postfix(bar.label, scan::metric_name, &mut facts);
         // Nothing says what a bar without a name and without figures is of.
-        if number.is_none() && bar.label.is_empty() && !facts.metrics.iter().any(|(name, _)| names::is_measure(name)) {
+        if number.is_none()
+            && bar.label.is_empty()
+            && !facts.metrics.iter().any(|(name, _)| names::is_measure(name))
+        {
             return;
         }
         let same = self.is_same(bar) && self.drawn.is_some_and(|drawn| drawn.epoch == number);

@@ -224,6 +224,31 @@ fn links_lead_somewhere() {
 }
 
 #[test]
+fn each_test_that_the_threat_model_names_is_there() {
+    let page = read("docs/security.md");
+    let named: Vec<&str> =
+        code_spans(&page).into_iter().filter(|span| span.matches('_').count() > 3).collect();
+    assert!(named.len() > 15, "{named:?}");
+    let mut sources = String::new();
+    for dir in ["src", "tests/it"] {
+        let mut left = vec![root().join(dir)];
+        while let Some(dir) = left.pop() {
+            for entry in fs::read_dir(dir).expect("a directory") {
+                let path = entry.expect("an entry").path();
+                match path.extension() {
+                    Some(end) if end == "rs" => sources += &fs::read_to_string(&path).expect("text"),
+                    _ if path.is_dir() => left.push(path),
+                    _ => {}
+                }
+            }
+        }
+    }
+    for test in named {
+        assert!(sources.contains(&format!("fn {test}(")), "there is no test `{test}`");
+    }
+}
+
+#[test]
 fn readme_is_short() {
     let lines = read("README.md").lines().count();
     assert!(lines <= 150, "{lines} lines");

@@ -168,16 +168,12 @@ fn to_text(reading: &Reading, shown: &str) -> String {
 
 fn rows(progress: &Progress) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
-    let of = progress.epochs_announced.map(|of| format!(" of {of}")).unwrap_or_default();
     let counted = match progress.epoch_numbering {
         Some(EpochNumbering::ZeroBased) => ", counted from 0",
         Some(EpochNumbering::OneBased) => ", counted from 1",
         Some(EpochNumbering::Unnumbered) | None => "",
     };
-    rows.push(("epochs", format!("{}{of}{counted}", progress.epochs_completed)));
-    if progress.restarts > 0 {
-        rows.push(("counted anew", format!("{} times", progress.restarts)));
-    }
+    rows.push(("epochs", progress.epochs_text(progress.epochs_announced) + counted));
     if let Some(mark) = progress.last_step {
         let epoch = mark.epoch.map(|epoch| format!("epoch {epoch}, ")).unwrap_or_default();
         let step = mark.step.map_or_else(|| "?".to_owned(), |step| step.to_string());

@@ -105,8 +105,7 @@ fn progress(run: &Watched) -> Option<Line<'static>> {
     let progress = &run.view.progress;
     let mut words = Vec::new();
     if progress.epochs_completed > 0 || progress.epochs_announced.is_some() {
-        let of = progress.epochs_announced.map(|of| format!("/{of}")).unwrap_or_default();
-        words.push(format!("epochs {}{of}", progress.epochs_completed));
+        words.push(format!("epochs {}", progress.epochs_text(progress.epochs_announced)));
     }
     words.extend(progress.last_step_text());
     words.extend(progress.step_seconds.map(|seconds| format!("{seconds:.3} s/step")));

@@ -41,15 +41,12 @@ fn in_short(run: &Run) -> Vec<(String, String, String)> {
     };
     tile("ran for", facts::wall_seconds(run).map(duration), String::new());
     if let Some(timing) = run.timing() {
-        let planned = timing
-            .epochs_planned
-            .map_or_else(String::new, |planned| format!("of {} planned", count(planned)));
-        let restarts = if timing.restarts > 0 {
-            format!(", counted anew {} times", timing.restarts)
-        } else {
-            String::new()
+        // Several counts have no plan together.
+        let more = match timing.epochs_planned {
+            _ if timing.restarts > 0 => format!("in all, counted anew {} times", timing.restarts),
+            planned => planned.map_or_else(String::new, |planned| format!("of {} planned", count(planned))),
         };
-        tile("epochs", Some(count(timing.epochs_completed)), planned + &restarts);
+        tile("epochs", Some(count(timing.epochs_completed)), more);
         if let Some(times) = &timing.epochs {
             let warm = if times.is_warmup { ", warm-up only" } else { "" };
             let more = format!("median of {}, {}{warm}", times.count, times.source.as_str());
