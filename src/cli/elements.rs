@@ -86,7 +86,7 @@ pub(crate) fn attempts_to_json(attempts: &[Reading]) -> Value {
             "element": reading.attempt.map(|attempt| attempt.element),
             "attempt": reading.attempt.map(|attempt| attempt.attempt),
             "started_at_ms": outcome.start.as_ref().map(|mark| mark.at_ms),
-            "ended_at_ms": outcome.end.as_ref().map(|mark| mark.at_ms),
+            "ended_at_ms": outcome.end.as_ref().map(|mark| mark.ended_at_ms(outcome.start.as_ref())),
             "exit": outcome.end.as_ref().and_then(Sentinel::exit),
             "node": node_of(reading),
             "job_id": outcome.start.as_ref().or(outcome.end.as_ref()).and_then(|mark| mark.job_id.clone()),
@@ -116,7 +116,7 @@ pub(crate) fn attempts_to_text(attempts: &[Reading], tracked: &Tracked) -> Strin
         table.add_row([
             if tracked.record.array.is_some() { format!("{name} of element {element}") } else { name },
             start.map_or_else(dash, |mark| local_time(mark.at_ms)),
-            end.map_or_else(dash, |mark| local_time(mark.at_ms)),
+            end.map_or_else(dash, |mark| local_time(mark.ended_at_ms(start))),
             how,
             node_of(reading).unwrap_or_else(dash),
         ]);

@@ -5,7 +5,7 @@ use crate::job::RunId;
 use crate::model::{Came, Ending, Foretold, NodeMeasure, Situation, Start, Submitted};
 use crate::plan::words::size;
 pub(crate) use crate::plan::words::{basis, basis_in_short, count, memory, seconds};
-use crate::record::{Forecast, RunRecord, Sentinel};
+use crate::record::{Forecast, RunRecord};
 use crate::units::display_seconds;
 
 /// The forecast of a run that is over, beside what came; `None` where there was none, or nothing was measured.
@@ -13,14 +13,14 @@ pub(crate) fn held(tracked: &Tracked) -> Option<Foretold> {
     let forecast = tracked.record.forecast.as_ref()?;
     let outcome = &tracked.reading.outcome;
     let nodes: Vec<NodeMeasure> = outcome.nodes.iter().map(NodeMeasure::of).collect();
-    let shell_code = outcome.end.as_ref().and_then(|end| end.exit_code);
-    let at_ms = |mark: &Option<Sentinel>| mark.as_ref().map(|mark| mark.at_ms);
+    let (begin, end) = (outcome.start.as_ref(), outcome.end.as_ref());
+    let shell_code = end.and_then(|end| end.exit_code);
     let start = Start {
         element: tracked.reading.attempt.map_or(0, |attempt| attempt.element),
         attempt: tracked.reading.attempt.map_or(0, |attempt| attempt.attempt),
         ending: Ending::of(Some(tracked.status.state), true, shell_code, &nodes),
-        started_at_ms: at_ms(&outcome.start).or(tracked.status.started_at_ms),
-        ended_at_ms: at_ms(&outcome.end).or(tracked.status.ended_at_ms),
+        started_at_ms: begin.map(|mark| mark.at_ms).or(tracked.status.started_at_ms),
+        ended_at_ms: end.map(|mark| mark.ended_at_ms(begin)).or(tracked.status.ended_at_ms),
         nodes,
     };
     Some(Foretold::of(forecast, &start.observe(&submitted(&tracked.record))?))

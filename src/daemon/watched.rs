@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::peer::Peer;
-use crate::clock::now_ms;
+use crate::clock::{booted_at_ms, now_from};
 use crate::job::JobId;
 use crate::monitor::{
     self, Baseline, GpuReport, GpuShare, GpuState, JobCgroup, JobSigns, Sampler, SamplerOptions, TreeRoot,
@@ -51,6 +51,10 @@ pub(super) struct Memory {
     pub(super) last_at_ms: u64,
     pub(super) backfilled_bytes: usize,
     pub(super) backfilled_samples: usize,
+    /// The date from which the times of this run count ([`now_from`]); 0: none is known.
+    pub(super) booted_at_ms: u64,
+    /// Its client notices steps of the wall clock itself.
+    pub(super) notices_steps: bool,
     /// A job that no dlrun registered.
     pub(super) foreign: bool,
     /// The daemon was stopped, not killed.
@@ -93,9 +97,12 @@ impl Watched {
         uid: u32,
         command: Process,
         record: NodeRecord,
-        memory: Memory,
+        mut memory: Memory,
         process_interval: Duration,
     ) -> Self {
+        if memory.booted_at_ms == 0 {
+            memory.booted_at_ms = booted_at_ms();
+        }
         // After a restart its pid may be a stranger's, whose children are nobody's business.
         let lives =
             |it: &Process| identity::start_time_ticks(it.pid).is_ok_and(|start| start == it.start_time_ticks);
@@ -131,9 +138,15 @@ impl Watched {
         }
     }
 
+    /// Now by the clock of this run, in Unix milliseconds UTC.
+    pub(super) fn now_ms(&self) -> u64 {
+        now_from(self.memory.booted_at_ms)
+    }
+
     /// Takes one sample; `all` reads also what is not due.
-    pub(super) fn sample(&mut self, now_ms: u64, gpus: Option<&GpuReport>, all: bool) -> Sample {
+    pub(super) fn sample(&mut self, gpus: Option<&GpuReport>, all: bool) -> Sample {
         let cpu_before = monitor::own_cpu_us();
+        let now_ms = self.now_ms();
         let mut sample = if all { self.sampler.sample_all(now_ms) } else { self.sampler.sample(now_ms) };
         if let Some(report) = gpus {
             sample.gpus = self.share.readings(report, |pid| self.sampler.owns(pid));
@@ -178,7 +191,7 @@ impl Watched {
     /// (of the run, while the driver has not said which there are).
     pub(super) fn plausible(&self, mut samples: Vec<Sample>, gpus: Option<&GpuReport>) -> Vec<Sample> {
         let from_ms = self.record.started_at_ms.saturating_sub(CLOCK_SLACK_MS);
-        let to_ms = now_ms() + CLOCK_SLACK_MS;
+        let to_ms = self.now_ms() + CLOCK_SLACK_MS;
         samples.retain(|sample| (from_ms..=to_ms).contains(&sample.at_ms));
         let known: Vec<&str> =
             gpus.iter().flat_map(|report| &report.gpus).map(|gpu| gpu.facts.uuid.as_str()).collect();
@@ -239,7 +252,7 @@ impl Watched {
     pub(super) fn update(&mut self, mut record: NodeRecord) {
         record.key = self.key.clone();
         record.started_at_ms = self.record.started_at_ms;
-        not_in_the_future(&mut record);
+        not_in_the_future(&mut record, self.now_ms());
         self.record = record;
     }
 
@@ -368,8 +381,7 @@ impl Watched {
 }
 
 /// Which runs go first when room is wanted is told by their last times: nobody stays by naming a later one.
-pub(super) fn not_in_the_future(record: &mut NodeRecord) {
-    let now = now_ms();
+pub(super) fn not_in_the_future(record: &mut NodeRecord, now: u64) {
     record.updated_at_ms = record.updated_at_ms.min(now);
     record.ended_at_ms = record.ended_at_ms.map(|at_ms| at_ms.min(now));
 }
@@ -422,7 +434,7 @@ mod tests {
         let has_child = [own, own + 1].map(|start_time_ticks| {
             let supervisor = Some(Process { pid: id(), start_time_ticks });
             let mut watched = watched(Memory { supervisor, ..Memory::default() });
-            watched.sample(1, None, true);
+            watched.sample(None, true);
             watched.sampler.owns(child.id())
         });
         drop(child.stdin.take());

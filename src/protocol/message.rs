@@ -110,6 +110,10 @@ pub struct Registration {
     /// Why the daemon was not there before, where the run was watched without it.
     #[serde(default)]
     pub gap: Option<GapHint>,
+    /// The date from which the client counts the times of the run: the boot of the node, in Unix milliseconds UTC. The client notices
+    /// steps of the wall clock itself. `None`: an older dlrun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub booted_at_ms: Option<u64>,
 }
 
 /// What the client knows of a time without the daemon.

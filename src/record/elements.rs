@@ -212,6 +212,7 @@ mod tests {
         let mark = |at_ms, exit_code| Sentinel {
             format: 1,
             at_ms,
+            uptime_ms: None,
             node: "n1".into(),
             job_id: None,
             exit_code,

@@ -86,6 +86,9 @@ pub struct Sentinel {
     pub format: u32,
     /// When, in Unix milliseconds UTC by the node's clock.
     pub at_ms: u64,
+    /// Time since the node's boot then, in milliseconds; no step of the wall clock changes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uptime_ms: Option<u64>,
     /// Node of the batch shell.
     pub node: String,
     /// The scheduler's id, as the job's environment had it.
@@ -100,6 +103,15 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
+    /// When an end mark was left, in Unix milliseconds UTC: counted from its start mark where both tell the time since boot, so that
+    /// their distance is the time that passed.
+    #[must_use]
+    pub fn ended_at_ms(&self, start: Option<&Self>) -> u64 {
+        let passed = |start: &Self| self.uptime_ms?.checked_sub(start.uptime_ms?);
+        let start = start.filter(|start| start.node == self.node);
+        start.and_then(|start| Some(start.at_ms.saturating_add(passed(start)?))).unwrap_or(self.at_ms)
+    }
+
     /// How the run ended, where this is an end mark.
     #[must_use]
     pub fn exit(&self) -> Option<ExitStatus> {

@@ -137,6 +137,7 @@ const CLOCK_SKEW_MS: u64 = 2_000;
 #[must_use]
 pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
     let verdict = outcome.verdict.as_ref().filter(|verdict| !is_past(verdict, outcome.start.as_ref()));
+    let explaining = queue.or(verdict.filter(|verdict| verdict.explains_the_end()));
     let queue = queue.or(verdict);
     let interrupted = outcome.nodes.iter().any(|node| node.state == NodeState::Interrupted);
     let anew = |end: &&Sentinel| queue.is_some_and(|entry| runs_anew(entry, outcome.start.as_ref(), end));
@@ -149,10 +150,10 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         reason: queue.and_then(|entry| entry.reason.clone()),
         exit: exit.or_else(|| queue.and_then(|entry| entry.exit)),
         started_at_ms: started.or_else(|| queue.and_then(|entry| entry.started_at_ms)),
-        ended_at_ms: end.map(|mark| mark.at_ms).or_else(|| queue?.ended_at_ms),
+        ended_at_ms: end.map(|mark| mark.ended_at_ms(outcome.start.as_ref())).or_else(|| queue?.ended_at_ms),
         ..Status::of(JobState::Unknown)
     };
-    let explained = explained(outcome, queue, exit);
+    let explained = explained(outcome, explaining, exit);
     (status.state, status.reason) = match (exit, queue.map(|entry| entry.state)) {
         (_, Some(state)) if queue.is_some_and(QueueEntry::explains_the_end) => (state, status.reason.take()),
         (_, _) if explained.is_some() => (explained.map_or(JobState::Unknown, CauseKind::state), None),
@@ -285,7 +286,15 @@ mod tests {
     use super::*;
 
     fn mark(exit_code: Option<i32>) -> Option<Sentinel> {
-        Some(Sentinel { format: 1, at_ms: 1000, node: "n1".into(), job_id: None, exit_code, refused: None })
+        Some(Sentinel {
+            format: 1,
+            at_ms: 1000,
+            uptime_ms: None,
+            node: "n1".into(),
+            job_id: None,
+            exit_code,
+            refused: None,
+        })
     }
 
     fn entry(state: JobState) -> QueueEntry {
@@ -375,6 +384,19 @@ mod tests {
     }
 
     #[test]
+    fn run_lasts_as_long_as_passed_whatever_the_clock_was_set_to() {
+        let marked = |at_ms, uptime_ms| Sentinel { at_ms, uptime_ms, ..mark(None).expect("a mark") };
+        let ended = |start, end| {
+            let end = Sentinel { exit_code: Some(0), ..end };
+            resolve(&Outcome { start: Some(start), end: Some(end), ..Outcome::default() }, None).ended_at_ms
+        };
+        assert_eq!(ended(marked(1_000, Some(70)), marked(3_600_000, Some(6_070))), Some(7_000));
+        assert_eq!(ended(marked(9_000, Some(70)), marked(1_000, Some(6_070))), Some(15_000));
+        assert_eq!(ended(marked(1_000, None), marked(7_000, Some(6_070))), Some(7_000));
+        assert_eq!(ended(marked(1_000, Some(70)), marked(7_000, Some(60))), Some(7_000), "another boot");
+    }
+
+    #[test]
     fn an_empty_answer_proves_nothing() {
         let status = resolve(&Outcome { start: mark(None), ..Outcome::default() }, None);
         assert_eq!(status.state, JobState::Unknown);
@@ -391,6 +413,25 @@ mod tests {
         assert_eq!(of(verdict(2_000), None), JobState::Timeout);
         assert_eq!(of(verdict(900), None), JobState::Failed, "on an earlier start");
         assert_eq!(of(verdict(2_000), Some(entry(JobState::Pending))), JobState::Pending, "requeued by hand");
+    }
+
+    #[test]
+    fn every_last_word_of_a_scheduler_outlives_its_memory() {
+        let of = |state, exit, asked| {
+            let outcome = Outcome {
+                start: mark(None),
+                end: mark(exit).filter(|mark| mark.exit_code.is_some()),
+                verdict: Some(QueueEntry { ended_at_ms: Some(2_000), ..entry(state) }),
+                cancel_asked_at_ms: asked,
+                ..Outcome::default()
+            };
+            resolve(&outcome, None).state
+        };
+        assert_eq!(of(JobState::Failed, None, None), JobState::Failed);
+        assert_eq!(of(JobState::Completed, None, None), JobState::Completed);
+        assert_eq!(of(JobState::Failed, Some(0), None), JobState::Completed, "the mark has the exit code");
+        assert_eq!(of(JobState::Completed, Some(3), None), JobState::Failed);
+        assert_eq!(of(JobState::Failed, Some(143), Some(900)), JobState::Cancelled, "dlrun cancelled it");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Epochs and steps of a training, as recognised in its output.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -112,6 +113,9 @@ pub struct Epoch {
     /// True for the first of a start of the program: tracing, compilation and cold caches lie in it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub warmup: bool,
+    /// True where the wall clock of the node was set while it ran: its times are not used.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub clock_set: bool,
     /// Training samples that it went through, where stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
@@ -140,9 +144,24 @@ impl Epoch {
         (left.is_finite() && left > 0.0).then_some((left, source))
     }
 
-    /// As [`Epoch::seconds`], with where the figure comes from. A printed 0 is a clock too coarse for the epoch.
+    /// True where it ran at one of these times, in Unix milliseconds UTC, or within a second of it; false where nobody saw when it
+    /// ended.
+    #[must_use]
+    pub fn touches(&self, times_ms: &[u64]) -> bool {
+        let Some(ended_at_ms) = self.ended_at_ms else { return false };
+        let seconds = self.clock_seconds.or(self.printed_seconds).unwrap_or(0.0).max(0.0);
+        let took = Duration::try_from_secs_f64(seconds).unwrap_or_default() + Duration::from_secs(1);
+        let began_at_ms = ended_at_ms.saturating_sub(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+        times_ms.iter().any(|time| (began_at_ms..=ended_at_ms.saturating_add(1000)).contains(time))
+    }
+
+    /// As [`Epoch::seconds`], with where the figure comes from; `None` where the clock was set meanwhile. A printed 0 is a clock
+    /// too coarse for the epoch.
     #[must_use]
     pub fn time(&self) -> Option<(f64, TimeSource)> {
+        if self.clock_set {
+            return None;
+        }
         let stated = if self.event { TimeSource::Event } else { TimeSource::Stated };
         match (self.printed_seconds.filter(|seconds| *seconds > 0.0), self.clock_seconds) {
             (Some(printed), Some(clock)) if !self.event && printed.fract() == 0.0 && printed < 100.0 => {
@@ -312,6 +331,14 @@ mod tests {
         assert_eq!(progress.epochs_completed, 5000);
         assert_eq!(progress.epochs.len(), MAX_EPOCHS_KEPT);
         assert_eq!((progress.epochs[0].epoch, progress.epochs[999].epoch), (0, 4999));
+    }
+
+    #[test]
+    fn epoch_in_which_the_clock_was_set_has_no_time() {
+        let epoch = Epoch { clock_seconds: Some(10.0), ended_at_ms: Some(20_000), ..Epoch::default() };
+        assert!(epoch.touches(&[1, 15_000]) && epoch.touches(&[20_500]));
+        assert!(!epoch.touches(&[]) && !epoch.touches(&[8_000, 22_000]));
+        assert_eq!(Epoch { clock_set: true, printed_seconds: Some(3610.2), ..epoch }.time(), None);
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl Writer<'_> {
                 job_id.map(|id| &id.0),
                 start.or(end).map(|mark| &mark.node),
                 optional(start.map(|mark| mark.at_ms)),
-                optional(end.map(|mark| mark.at_ms)),
+                optional(end.map(|mark| mark.ended_at_ms(start))),
                 end.and_then(|mark| mark.exit_code),
             ],
         )?;

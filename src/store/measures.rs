@@ -89,7 +89,7 @@ impl Store {
     pub fn timings(&self, run_id: &RunId) -> Result<Vec<NodeTimings>, StoreError> {
         let sql = format!(
             "SELECT {KEY}, epoch, printed_seconds, clock_seconds, timing.ended_at_ms, metrics, event, warmup, timing.samples,
-                 evaluation_seconds, checkpoint_seconds
+                 evaluation_seconds, checkpoint_seconds, clock_set
              FROM timing JOIN node ON timing.node = node.id {OF_RUN} ORDER BY {KEY}, place"
         );
         let rows = self.rows(&sql, [run_id.as_str()], |row| Ok((key(run_id, row)?, epoch(row)?)))?;
@@ -350,5 +350,6 @@ fn epoch(row: &Row<'_>) -> rusqlite::Result<Epoch> {
         samples: unsigned(row, 11)?,
         evaluation_seconds: row.get(12)?,
         checkpoint_seconds: row.get(13)?,
+        clock_set: row.get(14)?,
     })
 }

@@ -98,7 +98,7 @@ impl Store {
 
     fn epoch_figures(&self, counted: &mut Counted) -> Result<HashMap<i64, EpochFigures>, StoreError> {
         let sql = "SELECT node, place, printed_seconds, clock_seconds, event, warmup, evaluation_seconds,
-                 checkpoint_seconds, ended_at_ms FROM timing ORDER BY change_seq";
+                 checkpoint_seconds, ended_at_ms, clock_set FROM timing ORDER BY change_seq";
         // The epochs of a node lie together, but for those of trainings that went on at the same time.
         let mut numbers: HashMap<i64, usize> = HashMap::new();
         let mut tallies: Vec<(i64, EpochTally)> = Vec::new();
@@ -173,6 +173,7 @@ fn epoch(row: &Row<'_>) -> rusqlite::Result<Epoch> {
         evaluation_seconds: row.get(6)?,
         checkpoint_seconds: row.get(7)?,
         ended_at_ms: unsigned(row, 8)?,
+        clock_set: row.get(9)?,
         ..Epoch::default()
     })
 }

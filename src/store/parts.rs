@@ -112,16 +112,16 @@ impl Writer<'_> {
         let metrics = serde_json::to_string(&epoch.metrics).expect("numbers under names");
         self.execute(
             "INSERT INTO timing (change_seq, node, place, epoch, printed_seconds, clock_seconds, ended_at_ms, event,
-                 warmup, samples, evaluation_seconds, checkpoint_seconds, metrics)
-             SELECT last + 1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 FROM change WHERE true
+                 warmup, samples, evaluation_seconds, checkpoint_seconds, metrics, clock_set)
+             SELECT last + 1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13 FROM change WHERE true
              ON CONFLICT (node, place) DO UPDATE SET change_seq = excluded.change_seq, epoch = ?3, printed_seconds = ?4,
                  clock_seconds = ?5, ended_at_ms = ?6, event = ?7, warmup = ?8, samples = ?9, evaluation_seconds = ?10,
-                 checkpoint_seconds = ?11, metrics = ?12
+                 checkpoint_seconds = ?11, metrics = ?12, clock_set = ?13
              WHERE (epoch, printed_seconds, clock_seconds, ended_at_ms, event, warmup, samples, evaluation_seconds,
-                 checkpoint_seconds, metrics)
+                 checkpoint_seconds, metrics, clock_set)
                  IS NOT (excluded.epoch, excluded.printed_seconds, excluded.clock_seconds, excluded.ended_at_ms,
                  excluded.event, excluded.warmup, excluded.samples, excluded.evaluation_seconds,
-                 excluded.checkpoint_seconds, excluded.metrics)",
+                 excluded.checkpoint_seconds, excluded.metrics, excluded.clock_set)",
             params![
                 node,
                 integer(place),
@@ -135,6 +135,7 @@ impl Writer<'_> {
                 epoch.evaluation_seconds,
                 epoch.checkpoint_seconds,
                 metrics,
+                epoch.clock_set,
             ],
         )?;
         self.put_point(

@@ -6,11 +6,12 @@ use rusqlite::types::Type;
 use rusqlite::{Params, Row, params};
 
 use super::integer;
+use super::measures::{KEY, key};
 use super::open::{Store, StoreError};
 use crate::job::{
     ArraySpec, Framework, JobId, JobState, Provenance, RunId, SchedulerKind, StorageClass, Workload,
 };
-use crate::record::{Cause, CauseKind, ExitStatus, RunImage, RunRecord, Status};
+use crate::record::{Cause, CauseKind, ExitStatus, MeasureKey, RunImage, RunRecord, Status};
 
 /// A run as the index knows it.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,6 +84,23 @@ impl Store {
              ORDER BY submitted_at_ms DESC"
         );
         self.rows(&sql, [], run_row)
+    }
+
+    /// Records of runs that are over which were not final when they were read, each with when it was written, in Unix milliseconds UTC:
+    /// a training may outlive its job. Of runs that were submitted at `oldest_ms` or later.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn unfinished_records(&self, oldest_ms: u64) -> Result<Vec<(MeasureKey, u64)>, StoreError> {
+        let sql = format!(
+            "SELECT {KEY}, run.run_id, node.updated_at_ms FROM run JOIN attempt ON attempt.run = run.id
+                 JOIN node ON node.attempt = attempt.id
+             WHERE run.submitted_at_ms >= ?1 AND run.origin IS NULL AND node.state = 'running'
+                 AND run.state NOT IN ('pending', 'running', 'suspended', 'unknown')"
+        );
+        self.rows(&sql, [integer(oldest_ms)], |row| {
+            Ok((key(&run_id_at(row, 4)?, row)?, unsigned(row, 5)?.unwrap_or(0)))
+        })
     }
 
     /// Every run of the index that has a directory, to tell new directories from known ones.
@@ -223,8 +241,12 @@ fn shared_letters(a: &str, b: &str) -> usize {
 
 /// A run id in the first column.
 pub(super) fn run_id(row: &Row<'_>) -> rusqlite::Result<RunId> {
-    let text: String = row.get(0)?;
-    text.parse().map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
+    run_id_at(row, 0)
+}
+
+fn run_id_at(row: &Row<'_>, at: usize) -> rusqlite::Result<RunId> {
+    let text: String = row.get(at)?;
+    text.parse().map_err(|error| rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(error)))
 }
 
 /// A number that was stored by [`integer`].

@@ -109,6 +109,8 @@ impl Account {
 
     /// Takes in what the daemon measured.
     pub(super) fn take(&mut self, mut measured: Measured) {
+        // The watcher looks at the clock itself.
+        measured.events.retain(|event| event.kind != EventKind::ClockJump);
         if std::mem::take(&mut self.holds_daemons_counts) {
             self.samples = self.samples.saturating_sub(measured.samples);
             self.late_ticks = self.late_ticks.saturating_sub(measured.late_ticks);
@@ -139,9 +141,15 @@ impl Account {
         self.note_at(Event { at_ms: now_ms(), kind, detail });
     }
 
+    /// When the wall clock was set, as far as that was noticed.
+    pub(super) fn clock_steps(&self) -> impl Iterator<Item = u64> {
+        self.events.iter().filter(|event| event.kind == EventKind::ClockJump).map(|event| event.at_ms)
+    }
+
     pub(super) fn note_at(&mut self, event: Event) {
         if self.events.len() >= MAX_EVENTS {
-            self.events.remove(0);
+            let place = self.events.iter().position(|event| event.kind != EventKind::ClockJump);
+            self.events.remove(place.unwrap_or(0));
         }
         self.events.push(event);
     }

@@ -84,6 +84,7 @@ impl Watch {
             record: self.link.shown(&self.record(NodeState::Running, None)),
             command: Process { pid: self.handover.pid, start_time_ticks: self.handover.start_time_ticks },
             gpus: self.sampling.gpus.allocated().to_vec(),
+            booted_at_ms: Some(self.handover.booted_at_ms),
             gap: self.link.lost_at_ms.map(|lost_at_ms| GapHint { lost_at_ms }),
         })
     }

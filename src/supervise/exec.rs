@@ -17,7 +17,7 @@ use super::output;
 use super::prepare::Prepared;
 use super::signals::{Echoes, Sender, Signals, is_pending};
 use super::step::Process;
-use crate::clock::now_ms;
+use crate::clock::{self, now_ms};
 use crate::command::{CommandError, Destination, TrainingCommand, spawn_companion, spawn_training};
 use crate::job::SchedulerKind;
 use crate::monitor;
@@ -48,6 +48,8 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         leads_group: false,
     };
     let before = children_cpu_us();
+    let booted_at_ms = clock::booted_at_ms();
+    clock::count_from(booted_at_ms);
     let started_at_ms = now_ms();
     let pid = spawn_training(training)?.pid();
     let Ok(signals) = signals else { return Ok(wait_plainly(pid)) };
@@ -62,6 +64,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         supervisor: std::process::id(),
         step: if is_of_slurm { Process::of_step() } else { None },
         started_at_ms,
+        booted_at_ms,
         output: output.file,
         events,
         echo: output.echo,

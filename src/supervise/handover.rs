@@ -29,6 +29,8 @@ pub(super) struct Handover {
     #[serde(default)]
     pub(super) step: Option<Process>,
     pub(super) started_at_ms: u64,
+    /// The date from which all times of the run count ([`crate::clock::count_from`]).
+    pub(super) booted_at_ms: u64,
     /// The file that the command writes to, and its length when the command was started.
     pub(super) output: Option<OutputFile>,
     /// The file in which the command tells events, where it could be made.

@@ -17,7 +17,7 @@ use super::sampling::Sampling;
 use super::signals::{drop_pending, ignore_all};
 use super::step::{Process, Step};
 use super::writer::{Job, Resumed, Writer};
-use crate::clock::now_ms;
+use crate::clock::{self, now_ms};
 use crate::job::Launcher;
 use crate::monitor;
 use crate::plan::{hidden_values, masked_line};
@@ -57,6 +57,7 @@ pub fn watch() -> io::Result<()> {
     let mut line = String::new();
     input.read_line(&mut line)?;
     let handover: Handover = serde_json::from_str(&line)?;
+    clock::count_from(handover.booted_at_ms);
     let ended = Watch::new(handover).run(&mut input);
     // The writer's thread may hang in a dead file system; leaving does not wait for it.
     ended.map(drop)
@@ -75,6 +76,7 @@ pub(super) struct Watch {
     pub(super) writer: Writer,
     pub(super) host: HostFacts,
     started: Instant,
+    steps: clock::Steps,
     pub(super) interval: Duration,
     /// Samples of the watcher's own that the writer does not have yet.
     pub(super) pending: Vec<Sample>,
@@ -145,6 +147,7 @@ impl Watch {
             writer,
             host: monitor::host_facts(handover.context.omp_num_threads.clone()),
             started: Instant::now(),
+            steps: clock::Steps::since(handover.booted_at_ms),
             interval,
             pending: Vec::new(),
             before: None,
@@ -182,6 +185,8 @@ impl Watch {
             let until = self.due();
             let woken = self.sleep_until(until, input);
             let now = Instant::now();
+            // Before what was written after the step is read.
+            self.look_at_clock();
             if woken.grown || now >= until {
                 self.followed.read(now_ms());
             }
@@ -205,6 +210,12 @@ impl Watch {
             if now >= until {
                 self.tick(now);
             }
+        }
+    }
+
+    fn look_at_clock(&mut self) {
+        if let Some(step_ms) = self.steps.look() {
+            self.account.note(EventKind::ClockJump, clock::step_text(step_ms));
         }
     }
 
@@ -425,6 +436,10 @@ impl Watch {
                 epoch.clock_seconds = known.clock_seconds;
                 epoch.ended_at_ms = known.ended_at_ms;
             }
+        }
+        let steps: Vec<u64> = self.account.clock_steps().collect();
+        for epoch in progress.epochs.iter_mut().filter(|_| !steps.is_empty()) {
+            epoch.clock_set = epoch.touches(&steps);
         }
         progress
     }

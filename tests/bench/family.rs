@@ -217,7 +217,8 @@ fn stay(command: Process, sockets: &[String]) -> Result<(), Failure> {
 fn register(socket: &Path, command: Process, place: u32) -> Result<(Daemon, Duration), Failure> {
     let record = node_record(place)?;
     let run = list::run_record(place, record.started_at_ms, PathBuf::from("/"));
-    let registration = Registration { run, record, command, gpus: gpu_uuids(), gap: None };
+    let registration =
+        Registration { run, record, command, gpus: gpu_uuids(), gap: None, booted_at_ms: None };
     let begun = Instant::now();
     let mut daemon = Daemon::connect(socket, PATIENCE)?;
     match daemon.ask(&Request::Register(Box::new(registration)))? {

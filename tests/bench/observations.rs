@@ -104,6 +104,7 @@ fn one(writer: &dlrun::store::Writer<'_>, at: u32) -> Result<(), StoreError> {
     let mark = |at_ms, exit_code| Sentinel {
         format: 1,
         at_ms,
+        uptime_ms: None,
         node: "n1".to_owned(),
         job_id: None,
         exit_code,

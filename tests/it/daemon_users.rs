@@ -143,7 +143,7 @@ fn registration(env: &TestEnv, run: &str, command: Process) -> Registration {
     let path = env.run_dir(run).join("run.json");
     let described: RunRecord = serde_json::from_slice(&fs::read(path).expect("a file")).expect("a record");
     let record: NodeRecord = recorded::record(&env.run_dir(run)).expect("a record");
-    Registration { run: described, record, command, gpus: Vec::new(), gap: None }
+    Registration { run: described, record, command, gpus: Vec::new(), gap: None, booted_at_ms: None }
 }
 
 /// The same under an id of that user's own.

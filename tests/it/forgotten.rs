@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use crate::support::{Fake, TestEnv};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::support::{Fake, TestEnv, wait_for};
 
 fn now() -> u64 {
     std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs()
@@ -50,6 +53,37 @@ fn why_a_run_ended_outlives_the_schedulers_memory() {
         assert_eq!(env.state_of(&id), word);
         let _ = env.dlrun(["list", "--reindex"]).run().code(0).says(word);
     }
+}
+
+/// Slurm may call a job failed whose training goes on, where it tracks processes badly.
+#[test]
+fn files_of_a_failed_run_are_read_until_they_are_final() {
+    let env = TestEnv::new();
+    let _ = env.fake_slurm();
+    let script =
+        "echo epoch 1 loss: 0.5; echo > ready; while [ ! -e go ]; do sleep 0.1; done; echo epoch 2 loss: 0.4";
+    let result = env.dlrun(["submit", "--json"]).arg(env.job(script, "")).run().code(0).result();
+    let id = result["run_id"].as_str().expect("an id").to_owned();
+    let job = env.command("bash", [env.run_dir(&id).join("job.sh")]).env("DLRUN_RUN_ID", &id);
+    let job = job.env("SLURM_JOB_ID", "4711").env("SLURMD_NODENAME", "n1");
+    let started = job.start_to(&env.jobs().join("job-4711.out"));
+    env.wait_file("ready");
+    let record = env.run_dir(&id).join("0.0/n1.0/record.json");
+    wait_for("a record", || record.exists());
+    started.signal(Signal::SIGKILL);
+    drop(started);
+    let _ = queue_says(&env, "FAILED");
+    let _ = env.dlrun(["list"]).run().code(0).says("failed");
+    env.write("go", "");
+    wait_for("the last record", || {
+        let text = fs::read(&record).expect("it is there");
+        serde_json::from_slice::<Value>(&text).expect("JSON")["state"] == "ended"
+    });
+    let _ = queue_forgot(&env);
+    let exported = || env.dlrun(["export", "--what", "timings", "--format", "csv"]).run().code(0).text();
+    assert_eq!(exported().lines().count(), 3, "{}", exported());
+    assert_eq!(env.state_of(&id), "failed");
+    let _ = env.dlrun(["list", "--reindex"]).run().code(0).says("failed");
 }
 
 #[test]

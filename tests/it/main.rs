@@ -35,6 +35,7 @@ mod cli_submit;
 mod cli_top;
 mod cli_wait;
 mod client;
+mod clock;
 mod contained;
 mod convert;
 mod daemon;

@@ -213,6 +213,7 @@ fn requests() -> Vec<Request> {
             command: Process { pid: 4711, start_time_ticks: 815 },
             gpus: vec!["GPU-4e7b".to_owned()],
             gap: Some(GapHint { lost_at_ms: 1_760_000_002_000 }),
+            booted_at_ms: None,
         })),
         Request::Update(Box::new(Update { record: record() })),
         Request::Backfill(Box::new(Backfill { bytes: segment() })),

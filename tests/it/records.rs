@@ -90,7 +90,7 @@ pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord 
 
 pub(crate) fn mark(at_ms: u64, exit_code: Option<i32>) -> Sentinel {
     let job_id = Some(JobId("4711".to_owned()));
-    Sentinel { format: 1, at_ms, node: "n1".to_owned(), job_id, exit_code, refused: None }
+    Sentinel { format: 1, at_ms, uptime_ms: None, node: "n1".to_owned(), job_id, exit_code, refused: None }
 }
 
 /// How a command got into a container that has no GPU.

@@ -441,7 +441,7 @@ fn a_newer_database_is_refused_untouched() {
     bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
     fs::write(&path, &bytes).expect("written");
     let error = Store::open(&path).expect_err("newer");
-    assert!(matches!(error, StoreError::Newer { version: 99, known: 10, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { version: 99, known: 11, .. }), "{error}");
     assert_eq!(fs::read(&path).expect("read"), bytes);
 }
 

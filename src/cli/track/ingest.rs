@@ -123,7 +123,7 @@ impl Tracker<'_> {
         }
         let news: Vec<bool> = seen.iter().map(|seen| self.is_news(seen)).collect();
         let written = self.store.write(|writer| {
-            for (Seen { run, record, look }, is_news) in seen.iter().zip(news) {
+            for (Seen { run, record, look, .. }, is_news) in seen.iter().zip(news) {
                 writer.upsert_run(record)?;
                 let over = look.status.state.is_final();
                 // A run that is over and was taken in is not read again.
@@ -142,6 +142,9 @@ impl Tracker<'_> {
     }
 
     fn is_news(&self, seen: &Seen) -> bool {
+        if seen.grown {
+            return true;
+        }
         let status = &seen.look.status;
         let known = self.store.run(seen.run.run_id()).ok().flatten();
         known.is_none_or(|known| known.status != *status || !status.state.is_final())

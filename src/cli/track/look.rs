@@ -130,9 +130,12 @@ fn is_notable(element: &Element) -> bool {
     }
 }
 
-/// Keeps the ends that the marks cannot know. That one cannot be kept costs the explanation, once the scheduler forgets.
+/// Keeps a scheduler's last words before it forgets them. Of an array not that elements completed: their marks say so, and there may be
+/// ten thousand.
 pub(super) fn keep_verdicts(run: &RunDir, record: &RunRecord, entries: &[QueueEntry]) {
-    let is_end = |entry: &&QueueEntry| entry.explains_the_end() && entry.ended_at_ms.is_some();
+    let is_known = |entry: &QueueEntry| record.array.is_some() && entry.state == JobState::Completed;
+    let is_end =
+        |entry: &&QueueEntry| entry.state.is_final() && entry.ended_at_ms.is_some() && !is_known(entry);
     let ends: Vec<QueueEntry> = entries.iter().filter(is_end).cloned().collect();
     if !ends.is_empty() {
         let _ = run.write_verdicts(record.array.as_ref(), &ends);

@@ -14,7 +14,7 @@ use crate::clock::now_ms;
 use crate::diagnostic::chain;
 use crate::job::{JobState, RunId};
 use crate::plan::Plan;
-use crate::record::{Element, RunRecord, Status};
+use crate::record::{Element, MeasureKey, RunRecord, Status};
 use crate::rundir::{Reading, RunDir, RunDirError, StateDir};
 use crate::scheduler::output_file;
 use crate::store::{Store, StoreError};
@@ -47,6 +47,8 @@ struct Seen {
     run: RunDir,
     record: RunRecord,
     look: Look,
+    /// Its files hold more than the index, although it is over.
+    grown: bool,
 }
 
 /// A run of which nothing was heard for so long is not asked about any more unless it is named, in milliseconds.
@@ -76,6 +78,10 @@ impl<'a> Tracker<'a> {
         let oldest = now_ms().saturating_sub(FORGET_AFTER_MS);
         let mut rows = self.store.unfinished()?;
         rows.retain(|row| row.status.state != JobState::Unknown || row.record.submitted_at_ms >= oldest);
+        let grown = self.grown()?;
+        for run_id in &grown {
+            rows.extend(self.store.run(run_id)?);
+        }
         let mut due = Vec::new();
         let mut before = Vec::new();
         for row in rows {
@@ -97,13 +103,27 @@ impl<'a> Tracker<'a> {
         for ((run, record), before) in due.into_iter().zip(&before) {
             let heard = heard.get(run.run_id()).unwrap_or(&NOTHING);
             let look = self.look(&run, &record, heard, false)?;
-            if look.status != before.status || record != before.record || !look.changed.is_empty() {
+            let grown = grown.contains(run.run_id());
+            if grown || look.status != before.status || record != before.record || !look.changed.is_empty() {
                 look::keep_verdicts(&run, &record, &heard.entries);
-                changed.push(Seen { run, record, look });
+                changed.push(Seen { run, record, look, grown });
             }
         }
         self.take_in_seen(&changed, false);
         Ok(())
+    }
+
+    /// Runs that are over with records that were written since they were read: a training may outlive its job, and what a full disk
+    /// kept from the record is written when there is room.
+    fn grown(&self) -> Result<BTreeSet<RunId>, Error> {
+        let records = self.store.unfinished_records(now_ms().saturating_sub(FORGET_AFTER_MS))?;
+        let grew = |key: &MeasureKey, read_ms: u64| {
+            let run = self.state.run(&key.run_id);
+            let record = run.and_then(|run| run.node_dir(key)).and_then(|dir| dir.read_record());
+            record.is_ok_and(|record| record.updated_at_ms != read_ms)
+        };
+        let grown = records.into_iter().filter(|(key, read_ms)| grew(key, *read_ms));
+        Ok(grown.map(|(key, _)| key.run_id).collect())
     }
 
     /// Looks at `run_ids`: their files, and their schedulers with one question each.
@@ -119,12 +139,14 @@ impl<'a> Tracker<'a> {
         }
         // The schedulers before the marks: a job that ends in between has left its mark by then, with its exit code.
         let heard = self.ask(&due, history);
+        let grown = self.grown()?;
         let mut seen = Vec::new();
         for (run, record) in due {
             let heard = heard.get(run.run_id()).unwrap_or(&NOTHING);
             let look = self.look(&run, &record, heard, true)?;
             look::keep_verdicts(&run, &record, &heard.entries);
-            seen.push(Seen { run, record, look });
+            let grown = grown.contains(run.run_id());
+            seen.push(Seen { run, record, look, grown });
         }
         self.take_in_seen(&seen, true);
         Ok(seen.into_iter().map(Tracked::from).collect())

@@ -26,14 +26,16 @@ impl Node {
             (false, false) => None,
         };
         if let Some(why) = why {
+            let passed_ms = u64::try_from((awake + asleep).as_millis()).unwrap_or(u64::MAX);
             for watched in self.runs.values_mut().filter(|watched| watched.stage == Stage::Live) {
-                watched.add_gap(Gap { from_ms: then, to_ms: now, why: why.to_owned() });
+                let to_ms = watched.now_ms();
+                watched.add_gap(Gap { from_ms: to_ms.saturating_sub(passed_ms), to_ms, why: why.to_owned() });
             }
         }
         if let Some(expected) = jumped(then, awake + asleep, now) {
             let detail = format!("the wall clock jumped from {expected} to {now} ms");
-            for watched in self.runs.values_mut() {
-                watched.note(now, EventKind::ClockJump, detail.clone());
+            for watched in self.runs.values_mut().filter(|watched| !watched.memory.notices_steps) {
+                watched.note(watched.now_ms(), EventKind::ClockJump, detail.clone());
             }
         }
     }

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use super::Node;
-use crate::clock::now_ms;
 use crate::daemon::discover::Found;
 use crate::daemon::recorder::Handle;
 use crate::daemon::watched::{Memory, Stage, Watched};
@@ -26,7 +25,8 @@ impl Node {
             self.runs.iter().filter(|(_, watched)| doubled(watched)).map(|(handle, _)| *handle).collect();
         for handle in gone {
             if let Some(mut watched) = self.runs.remove(&handle) {
-                watched.note(now_ms(), EventKind::Note, "a dlrun in the job registered its run".to_owned());
+                let now = watched.now_ms();
+                watched.note(now, EventKind::Note, "a dlrun in the job registered its run".to_owned());
                 self.close(watched);
             }
         }

@@ -92,7 +92,10 @@ impl Node {
             let handle = self.next;
             self.next += 1;
             let command = Process { pid: run.live.pid, start_time_ticks: run.live.start_time_ticks };
-            let memory: Memory = serde_json::from_str(&run.live.state).unwrap_or_default();
+            let mut memory: Memory = serde_json::from_str(&run.live.state).unwrap_or_default();
+            if run.live.boot_id != self.boot_id {
+                memory.booted_at_ms = 0;
+            }
             let stopped = memory.stopped;
             let weight = serde_json::to_vec(&run.record).map_or(0, |text| text.len());
             let mut watched =
@@ -100,7 +103,7 @@ impl Node {
             (watched.node, watched.weight) = (Some(run.node), weight);
             let is_alive = run.live.boot_id == self.boot_id && watched.is_alive();
             watched.replay(&spooled);
-            let (from_ms, to_ms) = (watched.memory.last_at_ms, now_ms());
+            let (from_ms, to_ms) = (watched.memory.last_at_ms, watched.now_ms());
             if is_alive {
                 let why = if stopped {
                     "dlrund was stopped and started again"
@@ -157,7 +160,7 @@ impl Node {
         for (handle, watched) in &mut self.runs {
             let (Stage::Live, Some(node)) = (watched.stage, watched.node) else { continue };
             watched.memory.late_ticks += u64::from(is_late);
-            samples.push((node, watched.sample(now, report.as_ref(), false)));
+            samples.push((node, watched.sample(report.as_ref(), false)));
             if watched.is_abandoned(begun) {
                 abandoned.push(*handle);
             }
@@ -167,6 +170,7 @@ impl Node {
         self.fold_when_due();
         for handle in abandoned {
             if let Some(mut watched) = self.runs.remove(&handle) {
+                let now = watched.now_ms();
                 watched.note(now, EventKind::Note, "the command ended and nobody said how".to_owned());
                 tracing::info!(run = %watched.key.run_id, "the run was abandoned");
                 self.close(watched);
@@ -286,7 +290,7 @@ impl Node {
                 watched.node = Some(node);
                 if watched.stage == Stage::Pending {
                     watched.stage = Stage::Live;
-                    let sample = watched.sample(now_ms(), report.as_ref(), true);
+                    let sample = watched.sample(report.as_ref(), true);
                     self.recorder.tick(vec![(node, sample)]);
                 }
             }

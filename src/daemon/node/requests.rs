@@ -1,7 +1,7 @@
 //! What clients ask of the node, and the answers.
 
 use super::{Node, answer};
-use crate::clock::now_ms;
+use crate::clock::{booted_at_ms, now_from, now_ms};
 use crate::daemon::admit::{Admitted, admit, check, check_owner, check_record};
 use crate::daemon::budget;
 use crate::daemon::connection::Question;
@@ -20,6 +20,8 @@ use crate::record::{EventKind, Gap, GpuFacts, MAX_SEGMENT_SAMPLES, MeasureKey, N
 const BACKFILL_MAX: usize = 16 << 20;
 /// Likewise in samples, which may be packed so well that their bytes bound nothing: eleven days at one a second.
 const BACKFILL_SAMPLES_MAX: usize = 1_000_000;
+/// How far the clock of a run may be ahead of the wall clock: that may have been set back meanwhile.
+const DATED_AHEAD_MS: u64 = 86_400_000;
 /// How far a run may seem to begin before its command, of which the kernel tells the start in hundredths of a second.
 const START_SLACK_MS: u64 = 500;
 /// Room that is left in an answer for what surrounds the runs.
@@ -124,18 +126,23 @@ impl Node {
         admitted: Admitted,
         reply: Reply,
     ) {
-        let Registration { run, mut record, gpus, gap, .. } = registration;
+        let Registration { run, mut record, gpus, gap, booted_at_ms: dated, .. } = registration;
         let Admitted { command, supervisor, cgroup } = admitted;
         let handle = self.next;
         self.next += 1;
-        not_in_the_future(&mut record);
-        not_before(&mut record, command);
+        // Who names a later date has no advantage by it for long.
+        let dated = dated.filter(|dated| *dated <= booted_at_ms() + DATED_AHEAD_MS);
+        let now = now_from(dated.unwrap_or_else(booted_at_ms));
+        not_in_the_future(&mut record, now);
+        not_before(&mut record, command, now);
         let memory = Memory {
             name: run.name.clone(),
             supervisor: Some(supervisor),
             client: Some(peer.pid),
             // The id in the environment of a local job is that of a job around it.
             signs: JobSigns::of_process(peer.pid).filter(|_| run.scheduler != SchedulerKind::Local),
+            booted_at_ms: dated.unwrap_or_default(),
+            notices_steps: dated.is_some(),
             allocated: allowed(gpus, cgroup.as_ref(), self.gpu_report().as_ref()),
             cgroup,
             // What the client measured before.
@@ -146,7 +153,7 @@ impl Node {
         let mut watched = Watched::new(peer.uid, command, record, memory, self.options.process_interval);
         if let Some(hint) = gap {
             let why = "dlrund was not there".to_owned();
-            watched.add_gap(Gap { from_ms: hint.lost_at_ms, to_ms: now_ms(), why });
+            watched.add_gap(Gap { from_ms: hint.lost_at_ms, to_ms: now, why });
         }
         if let Some(cgroup) = watched.cgroup().map(str::to_owned) {
             self.note_sharing(&mut watched, &cgroup);
@@ -179,15 +186,14 @@ impl Node {
 
     /// Two runs of one job share its cgroup: each has the totals of both.
     fn note_sharing(&mut self, watched: &mut Watched, cgroup: &str) {
-        let now = now_ms();
         for other in self.runs.values_mut().filter(|other| other.stage != Stage::Ended) {
             if other.cgroup() == Some(cgroup) {
                 let detail = |key: &MeasureKey| {
                     format!("CPU, memory and I/O are those of the job; run {} is in it too", key.run_id)
                 };
-                watched.note(now, EventKind::SharedCgroup, detail(&other.key));
+                watched.note(watched.now_ms(), EventKind::SharedCgroup, detail(&other.key));
                 let key = watched.key.clone();
-                other.note(now, EventKind::SharedCgroup, detail(&key));
+                other.note(other.now_ms(), EventKind::SharedCgroup, detail(&key));
             }
         }
     }
@@ -255,7 +261,7 @@ impl Node {
         };
         let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
         watched.weight = weight;
-        let sample = watched.sample(now_ms(), report.as_ref(), true);
+        let sample = watched.sample(report.as_ref(), true);
         watched.end(ending);
         let record = Box::new(watched.record());
         let measured = Box::new(Response::Measured(Box::new(watched.measured())));
@@ -299,11 +305,11 @@ fn allowed(claimed: Vec<String>, cgroup: Option<&JobCgroup>, report: Option<&Gpu
 }
 
 /// A run began no earlier than its command.
-fn not_before(record: &mut NodeRecord, command: Process) {
+fn not_before(record: &mut NodeRecord, command: Process, now: u64) {
     if let Ok(age) = identity::age(command.start_time_ticks) {
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-        let begun_ms = now_ms().saturating_sub(age_ms).saturating_sub(START_SLACK_MS);
-        record.started_at_ms = record.started_at_ms.clamp(begun_ms, now_ms().max(begun_ms));
+        let begun_ms = now.saturating_sub(age_ms).saturating_sub(START_SLACK_MS);
+        record.started_at_ms = record.started_at_ms.clamp(begun_ms, now.max(begun_ms));
     }
 }
 

@@ -416,6 +416,7 @@ measured!(EpochRow {
     checkpoint_seconds: Option<f64>,
     #[serde(deserialize_with = "null_as_nan")]
     metrics: BTreeMap<String, f64>,
+    clock_set: Option<bool>,
 });
 
 impl From<EpochRow> for Incoming {
@@ -429,6 +430,7 @@ impl From<EpochRow> for Incoming {
             metrics: row.metrics,
             event: row.event,
             warmup: row.warmup,
+            clock_set: row.clock_set.unwrap_or(false),
             samples: row.samples,
             evaluation_seconds: row.evaluation_seconds,
             checkpoint_seconds: row.checkpoint_seconds,

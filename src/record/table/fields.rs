@@ -142,6 +142,7 @@ const TIMINGS: &[Field] = &[
     real("evaluation_seconds", "Time of it that went into evaluation, where known."),
     real("checkpoint_seconds", "Time of it that went into checkpoints, where known."),
     json("metrics", "Losses and metrics by name; null under a name: no finite number.").always(),
+    flag("clock_set", "True where the node's wall clock was set while it ran: `seconds` is then null."),
 ];
 
 const USAGE: &[Field] = &[

@@ -16,7 +16,7 @@ use super::process::{Identity, left_over};
 use super::ticket::{Phase, Ticket};
 use super::turn::Turn;
 use super::{End, exit_of, file_error, open_append};
-use crate::clock::now_ms;
+use crate::clock::{booted_at_ms, count_from, now_ms};
 use crate::command::{Destination, TrainingCommand, spawn_training};
 use crate::diagnostic::chain;
 use crate::record::{ExitStatus, ending};
@@ -127,6 +127,8 @@ fn run_script(
         .pid();
     ticket.phase = Phase::Running;
     ticket.shell = Identity::of(shell.as_raw());
+    // The job's time is counted from here on, whatever the wall clock is set to.
+    count_from(booted_at_ms());
     ticket.started_at_ms = Some(now_ms());
     // A ticket that cannot be written costs the record, not the job.
     let noted = ticket.write(run_dir);

@@ -45,7 +45,10 @@ pub(super) const MARKS: &str = r#"
 dlrun_marker=
 mark() { # mark start | mark end CODE [WHY]
     [ -n "$DLRUN_RUN_ID" ] || return 0
-    local file=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID/$DLRUN_ELEMENT.$DLRUN_ATTEMPT/$1.json exit_code=${2:-null} refused=
+    local file=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID/$DLRUN_ELEMENT.$DLRUN_ATTEMPT/$1.json exit_code=${2:-null} refused= at_ms uptime_ms=
+    # Now: the state directory may hang. The time since boot goes on whatever the clock is set to.
+    at_ms=$(PATH=$dlrun_path; date +%s%3N)
+    read -r uptime_ms _ 2> /dev/null < /proc/uptime && uptime_ms=${uptime_ms/./}0
     if [ -n "${3:-}" ]; then
         # As text of JSON, whatever is in it.
         local LC_ALL=C
@@ -56,8 +59,8 @@ mark() { # mark start | mark end CODE [WHY]
     (
         umask 077
         PATH=$dlrun_path
-        mkdir -p "${file%/*}" && printf '{"format":1,"at_ms":%s,"node":"%s","job_id":"%s","exit_code":%s%s}\n' \
-            "$(date +%s%3N)" "$DLRUN_NODE" "$DLRUN_JOB_ID" "$exit_code" "$refused" > "$file.part" &&
+        mkdir -p "${file%/*}" && printf '{"format":1,"at_ms":%s,"uptime_ms":%s,"node":"%s","job_id":"%s","exit_code":%s%s}\n' \
+            "$at_ms" "${uptime_ms:-null}" "$DLRUN_NODE" "$DLRUN_JOB_ID" "$exit_code" "$refused" > "$file.part" &&
             sync "$file.part" && mv -T "$file.part" "$file"
     ) > /dev/null 2>&1 < /dev/null &
     dlrun_marker=$!

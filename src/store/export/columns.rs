@@ -86,10 +86,10 @@ const RUNS: &[&str] = &[
 ];
 
 /// As [`crate::record::Epoch::time`].
-const SECONDS: &str = "CASE WHEN printed_seconds IS NOT NULL AND clock_seconds IS NOT NULL AND NOT event
+const SECONDS: &str = "CASE WHEN clock_set THEN NULL WHEN printed_seconds IS NOT NULL AND clock_seconds IS NOT NULL AND NOT event
          AND printed_seconds < 100.0 AND printed_seconds = CAST(printed_seconds AS INTEGER) THEN clock_seconds
      ELSE coalesce(nullif(printed_seconds, 0.0), clock_seconds) END";
-const SOURCE: &str = "CASE WHEN nullif(printed_seconds, 0.0) IS NULL THEN iif(clock_seconds IS NULL, NULL, 'clock')
+const SOURCE: &str = "CASE WHEN clock_set THEN NULL WHEN nullif(printed_seconds, 0.0) IS NULL THEN iif(clock_seconds IS NULL, NULL, 'clock')
      WHEN event THEN 'event'
      WHEN clock_seconds IS NOT NULL AND printed_seconds < 100.0 AND printed_seconds = CAST(printed_seconds AS INTEGER) THEN 'clock'
      ELSE 'stated' END";
@@ -108,6 +108,7 @@ const TIMINGS: &[&str] = &[
     "evaluation_seconds",
     "checkpoint_seconds",
     "metrics",
+    "nullif(clock_set, 0)",
 ];
 
 const USAGE: &[&str] = &[

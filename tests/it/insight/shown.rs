@@ -22,6 +22,7 @@ fn imagined(env: &TestEnv, nodes: Vec<(NodeRecord, Vec<Sample>)>, seconds: u64) 
         let mut value: Value =
             serde_json::from_slice(&fs::read(attempt.join(mark)).expect("a mark")).expect("JSON");
         value["at_ms"] = json!(at_ms);
+        value["uptime_ms"] = Value::Null;
         fs::write(attempt.join(mark), value.to_string()).expect("ours");
     }
     for entry in fs::read_dir(&attempt).expect("an attempt").flatten() {

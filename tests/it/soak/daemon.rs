@@ -35,6 +35,7 @@ fn requests(run: &RunRecord, record: &NodeRecord) -> Vec<Request> {
         command: Process { pid: std::process::id(), start_time_ticks: 1 },
         gpus: vec!["GPU-5c7a3f0e".to_owned()],
         gap: None,
+        booted_at_ms: None,
     };
     vec![
         Request::Hello(Hello::ours()),
