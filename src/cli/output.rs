@@ -14,7 +14,19 @@ const COLUMNS: usize = 100;
 
 /// The object that carries a result.
 pub(crate) fn envelope(operation: &str, value: &Value) -> Value {
+    let mut value = value.clone();
+    unsign_zeros(&mut value);
     json!({ "schema_version": SCHEMA_VERSION, "operation": operation, "ok": true, "result": value })
+}
+
+/// An empty sum is -0.0; no figure of ours means that.
+fn unsign_zeros(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() && number.as_f64() == Some(0.0) => *value = json!(0.0),
+        Value::Array(values) => values.iter_mut().for_each(unsign_zeros),
+        Value::Object(values) => values.values_mut().for_each(unsign_zeros),
+        _ => {}
+    }
 }
 
 /// How this command talks.
@@ -140,6 +152,13 @@ fn folded(text: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zero_has_no_sign_in_json() {
+        let value = json!({ "a": [-0.0, -1.5, 0], "b": { "c": -0.0 } });
+        let text = envelope("show", &value).to_string();
+        assert!(text.contains(r#""a":[0.0,-1.5,0],"b":{"c":0.0}"#), "{text}");
+    }
 
     #[test]
     fn long_lines_are_broken_between_words_and_short_ones_stay() {

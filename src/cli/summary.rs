@@ -337,9 +337,13 @@ fn remarks(tracked: &Tracked) -> String {
         let name = &node.key.node;
         // Killed together with the job, the watcher could not even say that it was interrupted.
         let cut_off = tracked.status.state.is_final() && node.state == NodeState::Running;
-        if cut_off || node.state == NodeState::Interrupted {
-            let last = local_time(node.updated_at_ms);
+        let last = local_time(node.updated_at_ms);
+        if node.state == NodeState::Interrupted {
             lines.push(format!("{name}: dlrun's processes were killed, so the record ends at {last}"));
+        } else if cut_off {
+            lines.push(format!(
+                "{name}: the record ends at {last}: dlrun's processes were killed, or the state directory took nothing"
+            ));
         }
         for gap in &node.gaps {
             let length = display_seconds(seconds_between(gap.from_ms, gap.to_ms));

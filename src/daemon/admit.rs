@@ -63,7 +63,12 @@ pub(super) fn check(registration: &Registration) -> Result<usize, Refusal> {
     bounded(run, RUN_BYTES_MAX, "the description of the run")?;
     let weight = check_record(record)?;
     let node = &record.key.node;
-    if node.is_empty() || node.len() > NODE_NAME_MAX || node.chars().any(|c| c == '/' || c.is_control()) {
+    let is_dir = node == "." || node == "..";
+    if node.is_empty()
+        || is_dir
+        || node.len() > NODE_NAME_MAX
+        || node.chars().any(|c| c == '/' || c.is_control())
+    {
         return refused(RefusalKind::BadRequest, format!("{node:?} cannot name a node"));
     }
     if gpus.len().max(record.gpus.len()) > 256 || gpus.iter().any(|uuid| uuid.len() > 96) {

@@ -27,7 +27,8 @@ pub trait RowWriter {
     fn finish(&mut self) -> io::Result<()>;
 }
 
-/// RFC 4180: a head, lines that end with CR LF, quotes where needed. Null is nothing between commas, an empty text is `""`.
+/// RFC 4180: a head, lines that end with CR LF, quotes where needed. Null is nothing between commas, an empty text is `""`. A text that a
+/// spreadsheet would take for a formula has an apostrophe before it.
 pub struct Csv<W: Write> {
     to: W,
     held: Vec<u8>,
@@ -49,6 +50,7 @@ impl<W: Write> RowWriter for Csv<W> {
             }
             match cell {
                 Cell::Null => {}
+                Cell::Text(text) if is_formula(text) => quoted(&mut self.held, &format!("'{text}")),
                 Cell::Text(text) => quoted(&mut self.held, text),
                 Cell::Whole(number) => digits(&mut self.held, *number),
                 Cell::Real(number) => real(&mut self.held, *number, ["inf", "-inf", "nan"]),
@@ -121,6 +123,11 @@ fn put(to: &mut impl Write, held: &mut Vec<u8>) -> io::Result<()> {
     to.flush()
 }
 
+/// Whether a spreadsheet would compute it; also what has apostrophes before that, so that one taken away restores any text.
+fn is_formula(text: &str) -> bool {
+    text.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\t', '\r'])
+}
+
 /// A text as a field of CSV.
 fn quoted(to: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
@@ -155,10 +162,10 @@ fn digits(to: &mut Vec<u8>, number: i64) {
     let _ = serde_json::to_writer(to, &number);
 }
 
-/// The shortest text that reads back as the same number; infinities and NaN in the words given.
+/// The shortest text that reads back as the same number, but for the sign of zero; infinities and NaN in the words given.
 fn real(to: &mut Vec<u8>, number: f64, words: [&str; 3]) {
     if number.is_finite() {
-        let _ = serde_json::to_writer(to, &number);
+        let _ = serde_json::to_writer(to, &(number + 0.0));
         return;
     }
     let word = usize::from(number.is_nan()) * 2 + usize::from(number == f64::NEG_INFINITY);
@@ -183,6 +190,28 @@ mod tests {
 
     fn written(make: impl FnOnce(Vec<u8>) -> Vec<u8>) -> String {
         String::from_utf8(make(Vec::new())).expect("UTF-8")
+    }
+
+    #[test]
+    fn csv_guards_texts_that_spreadsheets_compute() {
+        let cell = |cell: Cell<'_>| {
+            written(|to| {
+                let mut csv = Csv { to, held: Vec::new() };
+                csv.row(&[cell]).expect("memory");
+                csv.finish().expect("memory");
+                csv.to
+            })
+        };
+        assert_eq!(cell(text("=cmd|' /C calc'!A0")), "'=cmd|' /C calc'!A0\r\n");
+        for kept in ["+1", "-x", "@a", "'=x", "\t=x"] {
+            assert_eq!(cell(text(kept)), format!("'{kept}\r\n"));
+        }
+        assert_eq!((cell(text("'a")), cell(text("a=b"))), ("'a\r\n".to_owned(), "a=b\r\n".to_owned()));
+        assert_eq!(
+            (cell(Cell::Whole(-3)), cell(Cell::Real(-0.5))),
+            ("-3\r\n".to_owned(), "-0.5\r\n".to_owned())
+        );
+        assert_eq!(cell(Cell::Real(-0.0)), "0.0\r\n");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::facts::SiteFacts;
 use super::identity::identity_of;
 use super::masked::{shown_argv, shown_overrides};
+use super::shown::is_secret;
 use super::surroundings::{Going, Surroundings};
 use super::{
     Decision, ImageCandidate, NoImage, Plan, PlannedResources, Rejected, compiler, pass_through,
@@ -29,6 +30,7 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let scheduler = resolver.scheduler();
     let command = resolver.command();
     let output = resolver.output(&name);
+    resolver.warn_of_secrets();
     let before_environment = resolver.decisions.len();
     let (fewest, most) = spec.resources.node_bounds();
     let most = if scheduler == SchedulerKind::Local { fewest } else { most };
@@ -276,6 +278,17 @@ impl<'a> Resolver<'a> {
         self.fit(resources, scheduler);
         if scheduler == SchedulerKind::Slurm && resources.walltime.is_some_and(|limit| limit.0 % 60 > 0) {
             self.notes.push("Slurm rounds time limits up to whole minutes".to_owned());
+        }
+    }
+
+    fn warn_of_secrets(&mut self) {
+        let secret = self.spec.run.env.iter().filter(|variable| is_secret(variable));
+        let names: Vec<String> = secret.map(|variable| format!("`{}`", variable.name)).collect();
+        if !names.is_empty() {
+            let names = names.join(", ");
+            self.warnings.push(format!(
+                "{names} looks like a secret, and values of `run.env` stay in the run's `job.sh`; put it into a file that `run.env_file` names"
+            ));
         }
     }
 

@@ -253,9 +253,9 @@ fn runs_anew(entry: &QueueEntry, start: Option<&Sentinel>, end: &Sentinel) -> bo
     }
 }
 
-/// Says whether a verdict is on an earlier start than the newest.
+/// Says whether a verdict is on an earlier start than the newest. A scheduler's times are whole seconds.
 fn is_past(verdict: &QueueEntry, start: Option<&Sentinel>) -> bool {
-    start.zip(verdict.ended_at_ms).is_some_and(|(start, ended)| start.at_ms > ended)
+    start.zip(verdict.ended_at_ms).is_some_and(|(start, ended)| start.at_ms / 1000 > ended / 1000)
 }
 
 /// Somebody asked for the end through dlrun, and no other end is known: a job that got through all the same completed.
@@ -428,6 +428,10 @@ mod tests {
             resolve(&outcome, None).state
         };
         assert_eq!(of(JobState::Failed, None, None), JobState::Failed);
+        let begun = Sentinel { at_ms: 2_700, ..mark(None).expect("a mark") };
+        let ended = QueueEntry { ended_at_ms: Some(2_000), ..entry(JobState::Failed) };
+        let quick = Outcome { start: Some(begun), verdict: Some(ended), ..Outcome::default() };
+        assert_eq!(resolve(&quick, None).state, JobState::Failed, "within one second");
         assert_eq!(of(JobState::Completed, None, None), JobState::Completed);
         assert_eq!(of(JobState::Failed, Some(0), None), JobState::Completed, "the mark has the exit code");
         assert_eq!(of(JobState::Completed, Some(3), None), JobState::Failed);

@@ -137,7 +137,7 @@ impl NotPrepared {
         };
         let (mut writer, _) = Writer::start(context, None, LAST_WRITE);
         writer.send(Job::Record(Box::new(record)));
-        if !writer.flush(LAST_WRITE) {
+        if writer.flush(LAST_WRITE).is_err() {
             tracing::warn!("the record did not reach the disk in time");
         }
         why

@@ -25,6 +25,7 @@ use crate::record::{
     EventKind, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, Progress, Sample, Usage, WatcherCost,
     encode_segments,
 };
+use crate::rundir::keep_late;
 
 /// The longest pause between two writings of the record, and between two segments.
 const RECORD_PAUSE_MAX: Duration = Duration::from_secs(300);
@@ -335,13 +336,23 @@ impl Watch {
         self.write_own_segment();
         let state = if ended.is_some() { NodeState::Ended } else { NodeState::Interrupted };
         self.write_record(state, ended);
-        if !self.writer.flush(deadline.saturating_duration_since(Instant::now())) {
-            tracing::warn!("the last record did not reach the disk in time");
+        if let Err(why) = self.writer.flush(deadline.saturating_duration_since(Instant::now())) {
+            self.keep_for_later(state, ended, &why);
         }
         // Where the supervisor was killed, the command may go on.
         if let Some(file) = self.handover.events.as_ref().filter(|_| ended.is_some()) {
             events::remove(file);
         }
+    }
+
+    /// Keeps the last record on the node: the next dlrun here that can writes it into the state directory.
+    fn keep_for_later(&mut self, state: NodeState, ended: Option<&Ended>, why: &str) {
+        let mut record = self.record_of_now(state, ended);
+        record.missing.push(Missing { what: "segments".to_owned(), why: format!("the last samples: {why}") });
+        let record = self.link.shown(&record);
+        let state_dir = self.handover.context.state_dir.as_ref().map(|dir| dir.to_string_lossy());
+        let is_kept = state_dir.is_some_and(|dir| keep_late(&dir, &record));
+        tracing::warn!(why, is_kept, "the last record did not reach the disk in time");
     }
 
     fn add_last(&mut self) {

@@ -16,8 +16,8 @@ pub(super) enum Job {
     Segments(Vec<Vec<u8>>),
     /// Blocks that the daemon sent, up to its segment `through`. One at a time: the next after [`Report::Safe`].
     Collected { through: u32, blocks: Vec<Vec<u8>> },
-    /// Answer when all before this is done.
-    Flush(SyncSender<()>),
+    /// Answer when all before this is done: why the last record is not written, where it is not.
+    Flush(SyncSender<Option<String>>),
 }
 
 /// What the writer tells the watcher.
@@ -103,10 +103,18 @@ impl Writer {
         self.reports.recv_timeout(patience).ok()
     }
 
-    /// Waits until everything is on disk, `patience` at most; false where it is not.
-    pub(super) fn flush(&mut self, patience: Duration) -> bool {
+    /// Waits until everything is on disk, `patience` at most.
+    ///
+    /// # Errors
+    /// Why the last record is not.
+    pub(super) fn flush(&mut self, patience: Duration) -> Result<(), String> {
         let (done, waiting) = sync_channel(1);
-        self.send(Job::Flush(done)) && waiting.recv_timeout(patience).is_ok()
+        let answer = if self.send(Job::Flush(done)) { waiting.recv_timeout(patience).ok() } else { None };
+        match answer {
+            Some(None) => Ok(()),
+            Some(Some(why)) => Err(why),
+            None => Err("the state directory gave no answer".to_owned()),
+        }
     }
 }
 
@@ -178,6 +186,7 @@ fn work(
 ) {
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut last_error: Option<String> = None;
+    let mut unwritten: Option<String> = None;
     if let Ok(place) = &mut place {
         let _ = report.send(place.told());
     }
@@ -192,7 +201,7 @@ fn work(
         let mut record = None;
         match job {
             Job::Flush(done) => {
-                let _ = done.send(());
+                let _ = done.send(unwritten.clone());
                 continue;
             }
             Job::Segments(blocks) => waiting.extend(blocks.into_iter().map(|block| (Some(block), None))),
@@ -210,8 +219,9 @@ fn work(
             Ok(_) => {}
             Err(why) => last_error = Some(why.clone()),
         }
-        if let (Some(record), Ok(place)) = (record, &place) {
-            write_record(place, *record, last_error.as_ref());
+        if let Some(record) = record {
+            let written = place.as_ref().map_err(Clone::clone);
+            unwritten = written.and_then(|place| write_record(place, *record, last_error.as_ref())).err();
         }
         thin(&mut waiting);
     }
@@ -249,7 +259,7 @@ fn write_waiting(
     Ok(())
 }
 
-fn write_record(place: &Place, mut record: NodeRecord, error: Option<&String>) {
+fn write_record(place: &Place, mut record: NodeRecord, error: Option<&String>) -> Result<(), String> {
     record.key = place.dir.key().clone();
     record.segments = place.next_segment;
     if let Some(why) = error {
@@ -262,7 +272,8 @@ fn write_record(place: &Place, mut record: NodeRecord, error: Option<&String>) {
         record.missing.push(Missing { what: "timing".to_owned(), why: "the disk is full".to_owned() });
         result = place.dir.write_record(&record);
     }
-    if let Err(error) = result {
+    result.map_err(|error| {
         tracing::warn!(%error, "the node record was not written");
-    }
+        crate::diagnostic::chain(&error).join(": ")
+    })
 }

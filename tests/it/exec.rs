@@ -294,8 +294,7 @@ fn killed_supervisor_of_a_local_job_is_told_and_nothing_stays_behind() {
     let result = env.dlrun(["wait", &id, "--json"]).run().code(10).result();
     assert_eq!(result["runs"][0]["status"]["exit"]["signal"], 9);
     env.wait_quiet();
-    let _ =
-        env.dlrun(["show", &id]).run().code(0).says("dlrun's processes were killed, so the record ends at ");
+    let _ = env.dlrun(["show", &id]).run().code(0).says("the record ends at ");
 }
 
 #[test]
@@ -367,6 +366,42 @@ fn full_state_directory_does_not_disturb_the_training() {
     let _ = env.dlrun(["list"]).args(flags).run().code(0).says("job");
     let again = env.dlrun(["submit", "--scheduler", "local", "--wait"]).args(flags);
     let _ = again.arg(env.job_called("again", "true", "")).run().code(0);
+}
+
+/// No runner outlives a job of Slurm: its end is kept in its output, and its record on the node.
+#[test]
+fn job_that_ends_while_the_disk_is_full_is_completed_later() {
+    let env = TestEnv::new();
+    let Some(tiny) = Tiny::mount(&env, 768) else { return };
+    let state = tiny.0.join("state");
+    let flags = ["--state-dir", state.to_str().expect("text")];
+    let _ = env.fake_slurm();
+    let fill = format!(
+        "echo 'epoch 1 0.5s'; sleep 0.5; dd if=/dev/zero of={}/full bs=1024 2>/dev/null; echo 'epoch 2 0.5s'; exit 3",
+        tiny.0.display()
+    );
+    let submit = env.dlrun(["submit", "--scheduler", "slurm", "--json"]).args(flags).arg(env.job(&fill, ""));
+    let id = submit.run().code(0).result()["run_id"].as_str().expect("an id").to_owned();
+    let job = env.command("bash", [state.join("runs").join(&id).join("job.sh")]).env("DLRUN_RUN_ID", &id);
+    let job = job.env("SLURM_JOB_ID", "4711").env("SLURMD_NODENAME", "n1");
+    let _ = job.run_to(&env.jobs().join("job-4711.out")).code(3);
+    let said = fs::read_to_string(env.jobs().join("job-4711.out")).expect("the output");
+    assert!(
+        said.contains(
+            "dlrun: the job ended with exit code 3; that cannot be recorded: No space left on device ["
+        ),
+        "{said}"
+    );
+    fs::remove_file(tiny.0.join("full")).expect("ours");
+    let shown = env.dlrun(["show", "--json", &id]).args(flags).run().code(0).result();
+    assert_eq!((&shown["status"]["state"], &shown["status"]["exit"]["code"]), (&"failed".into(), &3.into()));
+    let node = &shown["nodes"][0];
+    assert_eq!(
+        (&node["state"], &node["progress"]["epochs_completed"]),
+        (&"ended".into(), &2.into()),
+        "{node}"
+    );
+    assert!(shown["unreadable"].to_string().contains("No space left on device"), "{shown}");
 }
 
 /// The rendered script of a job whose dlrun is not where the script expects it.

@@ -237,7 +237,10 @@ fn runner_killed_while_it_waits_frees_its_place() {
     release(&env, "c");
     let _ = env.dlrun(["wait", &first, &third]).run().code(0);
     let status = env.show(&second)["status"].clone();
-    assert_eq!((&status["state"], &status["reason"]), (&"unknown".into(), &"its runner was killed".into()));
+    assert_eq!(
+        (&status["state"], &status["reason"]),
+        (&"unknown".into(), &"its runner is gone: it was killed, or the state directory took nothing".into())
+    );
     let _ = env.dlrun(["wait", &second]).run().code(16);
     assert!(!env.jobs().join("b.ready").exists());
 }

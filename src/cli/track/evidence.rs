@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::job::SchedulerKind;
-use crate::record::{ExitStatus, NOTICE_TAIL_BYTES, QueueEntry, RunRecord, Sentinel, find_notice};
+use crate::record::{ExitStatus, Missing, NOTICE_TAIL_BYTES, QueueEntry, RunRecord, Sentinel, find_notice};
 use crate::rundir::{Attempt, Reading, RunDir};
 
 /// Says whether an entry leaves no question that more than the marks could answer.
@@ -26,6 +26,23 @@ impl Witness<'_> {
         let marks = self.run.marks(attempt);
         let went_well = exit(&marks).is_some_and(ExitStatus::is_success);
         if went_well || entry.is_some_and(is_decided) { marks } else { self.run.outcome(attempt) }
+    }
+
+    /// Takes the end mark from the job's output, where the batch script left it since the state directory did not take it.
+    pub(super) fn add_end(&self, reading: &mut Reading, entry: Option<&QueueEntry>) {
+        let (Some(attempt), None) = (reading.attempt, &reading.outcome.end) else { return };
+        if entry.is_some_and(QueueEntry::goes_on) {
+            return;
+        }
+        let Some(end) = output_path(self.record, self.element).and_then(|path| end_of(&path).ok()) else {
+            return;
+        };
+        let who = format!("{} {}", self.record.run_id, attempt.dir_name());
+        if let Some((mark, why)) = unmarked_end(&String::from_utf8_lossy(&end), &who) {
+            reading.outcome.end = Some(mark);
+            let why = format!("it could not be written ({why}); the job's output has it");
+            reading.notes.push(Missing { what: "the end mark".to_owned(), why });
+        }
     }
 
     /// Looks for the scheduler's notice in the job's output, where neither it nor the marks explain the end.
@@ -55,6 +72,22 @@ impl Witness<'_> {
         let notice = ends.filter_map(|end| find_notice(&end, &jobs)).next();
         reading.outcome.notice = notice;
     }
+}
+
+/// The end that the batch script of `who` told in its output, and why it is there:
+/// `dlrun: the job ended with exit code 3; that cannot be recorded: WHY [RUN 0.0 AT_MS UPTIME_MS 3 NODE]`.
+fn unmarked_end(text: &str, who: &str) -> Option<(Sentinel, String)> {
+    text.lines().rev().find_map(|line| {
+        let said = line.strip_prefix("dlrun: the job ended with exit code ")?;
+        let (said, mark) = said.strip_suffix(']')?.rsplit_once(" [")?;
+        let mut words = mark.strip_prefix(who)?.split_whitespace();
+        let (at_ms, uptime_ms) = (words.next()?.parse().ok()?, words.next()?.parse().ok());
+        let (exit_code, node) = (words.next()?.parse().ok()?, words.next()?.to_owned());
+        let why = said.split_once("recorded: ")?.1.to_owned();
+        let exit_code = Some(exit_code);
+        let mark = Sentinel { format: 1, at_ms, uptime_ms, node, job_id: None, exit_code, refused: None };
+        Some((mark, why))
+    })
 }
 
 /// What a scheduler of the PBS family writes itself, in a run's directory: of an element Torque adds the index behind the
@@ -103,6 +136,18 @@ mod tests {
     use super::*;
     use crate::job::{JobId, RunId, Workload};
     use crate::record::ArrayPart;
+
+    #[test]
+    fn end_that_no_mark_holds_is_read_from_the_output_of_its_own_attempt() {
+        let line = "dlrun: the job ended with exit code 3; that cannot be recorded: No space left on device [r1 0.1 70 5 3 n1]";
+        let text = format!("epoch 1\n{line}\nmore\n");
+        let (mark, why) = unmarked_end(&text, "r1 0.1").expect("an end");
+        assert_eq!((mark.at_ms, mark.uptime_ms, mark.exit_code, &*mark.node), (70, Some(5), Some(3), "n1"));
+        assert_eq!(why, "No space left on device");
+        for (text, who) in [(&*text, "r1 0.0"), (&text, "r2 0.1"), (&line[..line.len() - 9], "r1 0.1")] {
+            assert_eq!(unmarked_end(text, who), None, "{text}");
+        }
+    }
 
     #[test]
     fn outputs_of_elements_are_found_in_split_arrays_too() {

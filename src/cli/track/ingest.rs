@@ -123,9 +123,9 @@ impl Tracker<'_> {
         }
         let news: Vec<bool> = seen.iter().map(|seen| self.is_news(seen)).collect();
         let written = self.store.write(|writer| {
-            for (Seen { run, record, look, .. }, is_news) in seen.iter().zip(news) {
+            for (Seen { run, record, look, grown }, is_news) in seen.iter().zip(news) {
                 writer.upsert_run(record)?;
-                let over = look.status.state.is_final();
+                let over = *grown || look.status.state.is_final();
                 // A run that is over and was taken in is not read again.
                 if is_news && (wanted || over) {
                     // The series of a run that goes on grows yet.

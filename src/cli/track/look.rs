@@ -46,7 +46,9 @@ pub(super) fn look(
     if enough && may_be_a_code(&reading) {
         reading = run.newest_outcome(0)?;
     }
-    Witness { run, record, element: None }.add_notice(&mut reading, entry);
+    let witness = Witness { run, record, element: None };
+    witness.add_end(&mut reading, entry);
+    witness.add_notice(&mut reading, entry);
     let status = resolve(&reading.outcome, entry);
     Ok(Look { status, reading, elements: Vec::new(), changed: Vec::new() })
 }
@@ -88,6 +90,7 @@ fn look_at_elements(
             let witness = Witness { run, record, element: Some(index) };
             let mut reading = attempt.map_or_else(Reading::default, |attempt| witness.read(attempt, entry));
             words.tell_element(index, verdicts.get(&index).copied(), &mut reading.outcome);
+            witness.add_end(&mut reading, entry);
             witness.add_notice(&mut reading, entry);
             resolve(&reading.outcome, entry)
         };

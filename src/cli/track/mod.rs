@@ -15,7 +15,7 @@ use crate::diagnostic::chain;
 use crate::job::{JobState, RunId};
 use crate::plan::Plan;
 use crate::record::{Element, MeasureKey, RunRecord, Status};
-use crate::rundir::{Reading, RunDir, RunDirError, StateDir};
+use crate::rundir::{Reading, RunDir, RunDirError, StateDir, deliver_late};
 use crate::scheduler::output_file;
 use crate::store::{Store, StoreError};
 use look::{Heard, Look};
@@ -74,6 +74,7 @@ impl<'a> Tracker<'a> {
     /// Brings every run that may still change up to date in the index, as far as its state goes: what a run that goes on
     /// has measured is taken in when it is over, or when it is asked for by name.
     pub(crate) fn refresh_unfinished(&mut self, history: bool) -> Result<(), Error> {
+        deliver_late(&self.state);
         self.discover()?;
         let oldest = now_ms().saturating_sub(FORGET_AFTER_MS);
         let mut rows = self.store.unfinished()?;
@@ -128,6 +129,7 @@ impl<'a> Tracker<'a> {
 
     /// Looks at `run_ids`: their files, and their schedulers with one question each.
     pub(crate) fn refresh(&mut self, run_ids: &[RunId], history: bool) -> Result<Vec<Tracked>, Error> {
+        deliver_late(&self.state);
         let mut due = Vec::new();
         for run_id in run_ids {
             let opened = self.state.run(run_id).and_then(|run| Ok((record_of(&run)?, run)));

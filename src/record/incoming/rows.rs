@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::values::{
-    amount, amount_or_none, change, key, name, name_or_none, rate_or_none, text, text_or_none,
+    amount, amount_or_none, change, key, name, name_or_none, node, rate_or_none, text, text_or_none,
 };
 use super::{Incoming, IncomingRun, IncomingUsage, Row, RowVersion};
 use crate::job::{
@@ -35,7 +35,7 @@ macro_rules! measured {
             run_id: RunId,
             element: u32,
             attempt: u32,
-            #[serde(deserialize_with = "key")]
+            #[serde(deserialize_with = "node")]
             node: String,
             step: u32,
             $($(#[$serde])* $field: $type,)*

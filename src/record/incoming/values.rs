@@ -38,6 +38,13 @@ pub(super) fn key<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Err
     if text.is_empty() { Err(D::Error::custom("the name is empty")) } else { Ok(text) }
 }
 
+/// The name of a node: elsewhere it becomes part of a path.
+pub(super) fn node<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
+    let text = key(source)?;
+    let is_path = text.contains('/') || text == "." || text == "..";
+    if is_path { Err(D::Error::custom(format!("{text:?} cannot name a node"))) } else { Ok(text) }
+}
+
 pub(super) fn name_or_none<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     struct Name(#[serde(deserialize_with = "name")] String);

@@ -241,10 +241,14 @@ impl Local {
                 (JobState::Running, "running", ticket.warning.clone())
             }
             (Phase::Running, _) => {
-                let why = "its runner was killed before it could write down how the job ended";
+                let why = "its runner is gone and did not write down how the job ended: it was killed, or the state directory took nothing";
                 (JobState::Unknown, "gone", Some(why.to_owned()))
             }
-            _ => (JobState::Unknown, "gone", Some("its runner was killed".to_owned())),
+            _ => (
+                JobState::Unknown,
+                "gone",
+                Some("its runner is gone: it was killed, or the state directory took nothing".to_owned()),
+            ),
         };
         Some(QueueEntry {
             expected_start_ms: None,

@@ -45,10 +45,11 @@ pub(super) const MARKS: &str = r#"
 dlrun_marker=
 mark() { # mark start | mark end CODE [WHY]
     [ -n "$DLRUN_RUN_ID" ] || return 0
-    local file=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID/$DLRUN_ELEMENT.$DLRUN_ATTEMPT/$1.json exit_code=${2:-null} refused= at_ms uptime_ms=
+    local file=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID/$DLRUN_ELEMENT.$DLRUN_ATTEMPT/$1.json refused=
+    dlrun_exit=${2:-null} dlrun_at= dlrun_uptime=
     # Now: the state directory may hang. The time since boot goes on whatever the clock is set to.
-    at_ms=$(PATH=$dlrun_path; date +%s%3N)
-    read -r uptime_ms _ 2> /dev/null < /proc/uptime && uptime_ms=${uptime_ms/./}0
+    dlrun_at=$(PATH=$dlrun_path; date +%s%3N)
+    read -r dlrun_uptime _ 2> /dev/null < /proc/uptime && dlrun_uptime=${dlrun_uptime/./}0
     if [ -n "${3:-}" ]; then
         # As text of JSON, whatever is in it.
         local LC_ALL=C
@@ -59,11 +60,21 @@ mark() { # mark start | mark end CODE [WHY]
     (
         umask 077
         PATH=$dlrun_path
-        mkdir -p "${file%/*}" && printf '{"format":1,"at_ms":%s,"uptime_ms":%s,"node":"%s","job_id":"%s","exit_code":%s%s}\n' \
-            "$at_ms" "${uptime_ms:-null}" "$DLRUN_NODE" "$DLRUN_JOB_ID" "$exit_code" "$refused" > "$file.part" &&
-            sync "$file.part" && mv -T "$file.part" "$file"
-    ) > /dev/null 2>&1 < /dev/null &
+        tries=0
+        until why=$({ mkdir -p "${file%/*}" && printf '{"format":1,"at_ms":%s,"uptime_ms":%s,"node":"%s","job_id":"%s","exit_code":%s%s}\n' \
+            "$dlrun_at" "${dlrun_uptime:-null}" "$DLRUN_NODE" "$DLRUN_JOB_ID" "$dlrun_exit" "$refused" > "$file.part" &&
+            sync "$file.part" && mv -T "$file.part" "$file"; } 2>&1); do
+            tries=$((tries + 1))
+            [ "$tries" -lt 5 ] || break
+            sleep 1
+        done
+        [ "$tries" -lt 5 ] || [ "$dlrun_exit" = null ] || not_marked "${why##*: }" >&3
+    ) 3>&2 > /dev/null 2>&1 < /dev/null &
     dlrun_marker=$!
+}
+not_marked() { # not_marked WHY: leaves the end in the job's output, where dlrun finds it
+    echo "dlrun: the job ended with exit code $dlrun_exit; that cannot be recorded: $1" \
+        "[$DLRUN_RUN_ID $DLRUN_ELEMENT.$DLRUN_ATTEMPT $dlrun_at ${dlrun_uptime:-null} $dlrun_exit $DLRUN_NODE]"
 }
 finish() { # finish CODE [WHY]: marks the end, waits ten seconds for it at most, and ends the job
     trap '' TERM INT HUP QUIT USR1 USR2
@@ -74,6 +85,7 @@ finish() { # finish CODE [WHY]: marks the end, waits ten seconds for it at most,
         sleep 0.1
         tenths=$((tenths + 1))
     done
+    [ "$tenths" -lt 100 ] || not_marked 'the state directory gives no answer' >&2
     exit "$1"
 }
 refuse() { # refuse CODE TEXT: this job cannot start

@@ -203,7 +203,10 @@ fn a_waiting_run_whose_runner_is_killed_is_lost_and_holds_nobody_up() {
     kill(Pid::from_raw(runner), Signal::SIGKILL).expect("it is ours");
     let waited = machine.dlrun().args(["wait", &lost]).output().expect("dlrun runs");
     assert_eq!(waited.status.code(), Some(16), "{waited:?}");
-    assert_eq!(machine.show(&lost)["status"]["reason"], "its runner was killed");
+    assert_eq!(
+        machine.show(&lost)["status"]["reason"],
+        "its runner is gone: it was killed, or the state directory took nothing"
+    );
     machine.write("go", "");
     assert_eq!(see_it_end(&machine, &last), "completed");
     assert_eq!((machine.has(&format!("ran.{last}")), machine.has(&format!("ran.{lost}"))), (true, false));
