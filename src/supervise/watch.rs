@@ -268,7 +268,7 @@ impl Watch {
             }
             std::thread::sleep(STEP_PAUSE);
         }
-        self.writer.flush(LAST_WRITE);
+        let _ = self.writer.flush(LAST_WRITE);
     }
 
     /// Sleeps until `deadline`, or earlier when the supervisor speaks, the output grows or the daemon goes.
