@@ -30,7 +30,6 @@ pub fn resolve(spec: &JobSpec, settings: &Settings, facts: &SiteFacts) -> Result
     let scheduler = resolver.scheduler();
     let command = resolver.command();
     let output = resolver.output(&name);
-    resolver.warn_of_secrets();
     let before_environment = resolver.decisions.len();
     let (fewest, most) = spec.resources.node_bounds();
     let most = if scheduler == SchedulerKind::Local { fewest } else { most };
@@ -275,6 +274,7 @@ impl<'a> Resolver<'a> {
         self.monitoring();
         self.pass_through(resources, scheduler);
         self.variables(resources, scheduler);
+        self.warn_of_secrets();
         self.fit(resources, scheduler);
         if scheduler == SchedulerKind::Slurm && resources.walltime.is_some_and(|limit| limit.0 % 60 > 0) {
             self.notes.push("Slurm rounds time limits up to whole minutes".to_owned());
