@@ -350,7 +350,10 @@ impl Watch {
         let mut record = self.record_of_now(state, ended);
         record.missing.push(Missing { what: "segments".to_owned(), why: format!("the last samples: {why}") });
         let record = self.link.shown(&record);
-        let state_dir = self.handover.context.state_dir.as_ref().map(|dir| dir.to_string_lossy());
+        let context = &self.handover.context;
+        // A command without a run has no place.
+        let state_dir =
+            context.run_id.as_ref().and(context.state_dir.as_ref()).map(|dir| dir.to_string_lossy());
         let is_kept = state_dir.is_some_and(|dir| keep_late(&dir, &record));
         tracing::warn!(why, is_kept, "the last record did not reach the disk in time");
     }
