@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::unistd::{Uid, User};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::budget;
 use crate::protocol::{RefusalKind, Registered, Response, Segment, StoreStatus};
@@ -54,6 +54,7 @@ pub(super) enum Job {
         samples: Vec<Sample>,
         answer: Box<Response>,
         reply: Reply,
+        place: OwnedSemaphorePermit,
     },
     End(End),
     Collect {
@@ -326,8 +327,9 @@ impl Desk {
                 self.store.remember(&states).and_then(|()| self.store.fold(&nodes))
             }
             Job::Update { node } => self.update(node),
-            Job::Backfill { node, samples, answer, reply } => {
+            Job::Backfill { node, samples, answer, reply, place } => {
                 let done = self.store.backfill(node, &samples);
+                drop((samples, place));
                 let _ = reply.send(told(&done, *answer));
                 done
             }

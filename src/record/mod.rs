@@ -55,8 +55,8 @@ pub use sample::{
     Sample,
 };
 pub use series::{
-    Columns, MAX_SEGMENT_BYTES, MAX_SEGMENT_SAMPLES, decode_columns, decode_segment, encode_segments,
-    segment_cells,
+    Columns, MAX_SEGMENT_BYTES, MAX_SEGMENT_SAMPLES, decode_columns, decode_segment, decode_segment_within,
+    encode_segments, segment_cells,
 };
 pub use status::{Outcome, QueueEntry, Status, resolve};
 pub use table::{Cell, Field, FieldType, Role, Table};

@@ -158,7 +158,19 @@ fn payloads(samples: &[Sample]) -> Vec<(String, Vec<u8>)> {
 /// # Errors
 /// When the bytes are damaged, of a later version, or more than [`MAX_SEGMENT_BYTES`].
 pub fn decode_segment(bytes: &[u8]) -> Result<Vec<Sample>, SeriesError> {
-    with_body(bytes, |body| raw_columns(body).and_then(|(count, columns)| assemble(count, &columns)))
+    decode_segment_within(bytes, MAX_SAMPLES_READ, MAX_CELLS_READ)
+}
+
+/// The same for bytes of somebody who may want to exhaust the reader: no more than so many samples, and about so many cells
+/// ([`segment_cells`]). A few kilobytes may be well packed millions.
+///
+/// # Errors
+/// As [`decode_segment`], and beyond either limit.
+pub fn decode_segment_within(bytes: &[u8], samples: usize, cells: usize) -> Result<Vec<Sample>, SeriesError> {
+    with_body(bytes, |body| {
+        let (count, columns) = raw_columns(body)?;
+        if count > samples { damaged("too many samples") } else { assemble(count, &columns, cells) }
+    })
 }
 
 /// A segment as columns: a few of many are had so at a fraction of the time that all samples take.
@@ -245,14 +257,14 @@ fn times(count: usize, columns: &[RawColumn<'_>]) -> Result<Vec<u64>, SeriesErro
     times.map_or_else(|| damaged("a sample has no time"), Ok)
 }
 
-fn assemble(count: usize, columns: &[RawColumn<'_>]) -> Result<Vec<Sample>, SeriesError> {
+fn assemble(count: usize, columns: &[RawColumn<'_>], most: usize) -> Result<Vec<Sample>, SeriesError> {
     let mut run = Table::<(), { COLUMNS.len() }>::new(count);
     let mut gpus = Table::<Arc<str>, { GPU_COLUMNS.len() }>::new(count);
     let mut processes = Table::<(u32, u64, Arc<str>), { PROCESS_COLUMNS.len() }>::new(count);
     for (name, payload) in columns {
         let Some(place) = std::str::from_utf8(name).ok().and_then(Place::of) else { continue };
         let cells = run.cells() + gpus.cells() + processes.cells();
-        if cells > MAX_CELLS_READ {
+        if cells > most {
             return damaged("too many values");
         }
         let values = decode_column(payload, count)?;
@@ -455,6 +467,13 @@ mod tests {
         let read = segments.iter().flat_map(|bytes| decode_segment(bytes).expect("our own bytes"));
         assert_eq!(read.collect::<Vec<_>>(), samples);
         assert!((2..=8).contains(&segments.len()), "{}", segments.len());
+        // Small to send, and large in memory.
+        let (first, cells) = (&segments[0], segment_cells(&samples[..600]));
+        assert!(first.len() < 64 << 10 && cells > 1 << 19, "{} {cells}", first.len());
+        assert!(
+            decode_segment_within(first, 2400, 1 << 19).is_err()
+                && decode_segment_within(first, 9, cells).is_err()
+        );
     }
 
     #[test]

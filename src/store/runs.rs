@@ -214,6 +214,24 @@ impl Store {
         Ok(text.to_owned())
     }
 
+    /// Which of a user's own runs have one of these jobs, and when they were submitted (Unix milliseconds UTC): a controller that lost
+    /// its state hands ids out again.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn of_jobs(
+        &self,
+        scheduler: SchedulerKind,
+        jobs: &[&str],
+    ) -> Result<Vec<(RunId, JobId, u64)>, StoreError> {
+        self.rows(
+            "SELECT run_id, job_id, submitted_at_ms FROM run
+             WHERE job_id IN (SELECT value FROM json_each(?1)) AND scheduler = ?2 AND origin IS NULL AND job_file IS NOT NULL",
+            [serde_json::json!(jobs).to_string(), scheduler.as_str().to_owned()],
+            |row| Ok((run_id(row)?, JobId(row.get(1)?), unsigned(row, 2)?.unwrap_or(0))),
+        )
+    }
+
     pub(super) fn rows<T>(
         &self,
         sql: &str,

@@ -27,8 +27,8 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(600);
 /// How soon something is looked at that another thread works on.
 const SOON: Duration = Duration::from_millis(20);
 /// Samples that wait unpacked, and packs of them: at one a second they hold some four hours.
-const PACK_SAMPLES: usize = 300;
-const MAX_PACKS: usize = 48;
+const PACK_SAMPLES: usize = 120;
+const MAX_PACKS: usize = 120;
 /// Times without the daemon that are remembered.
 const MAX_PERIODS: usize = 64;
 

@@ -104,3 +104,21 @@ fn run_that_nobody_knew_is_not_called_running_because_its_scheduler_is_silent() 
     let _ = env.fake("squeue").stderr("").code(0).stdout(&format!("4711|RUNNING|{now}|{now}|N/A|n1|None\n"));
     assert_eq!(only_run(&env)["state"], "running");
 }
+
+#[test]
+fn a_job_id_that_is_handed_out_again_lends_its_state_to_the_later_run_only() {
+    let env = TestEnv::new();
+    slow_slurm(&env);
+    let _ = env.fake("sbatch").stdout("5001\n");
+    let file = env.job("true", "");
+    let submit = || -> String {
+        let submit = env.dlrun(["submit", "--scheduler", "slurm", "--no-check", "--json"]).arg(&file);
+        submit.run().code(0).result()["run_id"].as_str().expect("an id").to_owned()
+    };
+    let (first, second) = (submit(), submit());
+    let now = dlrun::clock::now_ms() / 1000;
+    let _ = env.fake("squeue").stdout(&format!("5001|COMPLETED|{now}|{now}|{now}|n1|None\n"));
+    let state = |run: &str| env.dlrun(["show", run, "--json"]).run().result()["status"]["state"].clone();
+    assert_eq!(state(&second), "completed");
+    assert_ne!(state(&first), "completed");
+}

@@ -1,6 +1,7 @@
 //! Asks schedulers where runs stand, each with one question for any number of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 
 use super::Tracker;
 use super::look::Heard;
@@ -26,7 +27,8 @@ impl Tracker<'_> {
             if jobs.is_empty() {
                 continue;
             }
-            let refs: Vec<JobRef> = jobs.iter().map(|(job, _)| job.clone()).collect();
+            let mut refs: Vec<JobRef> = jobs.iter().map(|(job, _)| job.clone()).collect();
+            refs.extend(self.namesakes(kind, &refs));
             // Commands that are none of this scheduler's give no answer either.
             let scheduler = self.session.scheduler(kind).map_err(|error| error.message());
             let answer = scheduler
@@ -49,6 +51,24 @@ impl Tracker<'_> {
             }
         }
         heard
+    }
+
+    /// Further runs with the same job ids: what their jobs do must not be taken for what these do.
+    fn namesakes(&self, kind: SchedulerKind, jobs: &[JobRef]) -> Vec<JobRef> {
+        let ids: Vec<&str> = jobs.iter().map(|job| job.job_id.0.as_str()).collect();
+        let asked: HashSet<&RunId> = jobs.iter().map(|job| &job.run_id).collect();
+        let found = self.store.of_jobs(kind, &ids).unwrap_or_default().into_iter();
+        let others = found.filter(|(run_id, ..)| !asked.contains(run_id));
+        let other = |(run_id, job_id, submitted_at_ms)| JobRef {
+            run_dir: PathBuf::new(),
+            run_id,
+            job_id,
+            parts: Vec::new(),
+            name: String::new(),
+            submitted_at_ms: Some(submitted_at_ms),
+            submit_host: String::new(),
+        };
+        others.map(other).collect()
     }
 
     /// What accounting remembers of jobs that the queue has forgotten, or of whose array it has forgotten elements.

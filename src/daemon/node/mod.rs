@@ -5,9 +5,10 @@ mod foreign;
 mod requests;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::clock::now_ms;
 use crate::daemon::discover::Discovery;
@@ -30,6 +31,9 @@ pub(in crate::daemon) struct Options {
     pub(in crate::daemon) max_bytes: u64,
 }
 
+/// Segments of clients that wait for the disk at a time.
+const BACKFILLS: usize = 2;
+
 /// The owner.
 pub(in crate::daemon) struct Node {
     options: Options,
@@ -38,6 +42,8 @@ pub(in crate::daemon) struct Node {
     next: Handle,
     gpus: Option<GpuWatch>,
     recorder: Recorder,
+    /// Places for samples that clients hand in: until the disk has them, each segment takes dozens of megabytes.
+    backfills: Arc<Semaphore>,
     /// Ends for which the recorder had no room: nobody else would tell it that those runs are over.
     late: VecDeque<Job>,
     boot_id: String,
@@ -67,6 +73,7 @@ impl Node {
             next: 1,
             gpus,
             recorder,
+            backfills: Arc::new(Semaphore::new(BACKFILLS)),
             late: VecDeque::new(),
             boot_id: identity::boot_id().unwrap_or_default(),
             host: monitor::host_facts(None).hostname,

@@ -1,5 +1,7 @@
 //! What clients ask of the node, and the answers.
 
+use std::sync::Arc;
+
 use super::{Node, answer};
 use crate::clock::{booted_at_ms, now_from, now_ms};
 use crate::daemon::admit::{Admitted, admit, check, check_owner, check_record};
@@ -14,7 +16,9 @@ use crate::protocol::{
     Ending, MAX_MESSAGE_BYTES, Process, Refusal, RefusalKind, Registration, Request, Response, Runs,
     RunsQuery,
 };
-use crate::record::{EventKind, Gap, GpuFacts, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, decode_segment};
+use crate::record::{
+    EventKind, Gap, GpuFacts, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, decode_segment_within,
+};
 
 /// What a client may hand in for one run, so that nobody fills the node's disk: days of samples without a daemon.
 const BACKFILL_MAX: usize = 16 << 20;
@@ -22,6 +26,8 @@ const BACKFILL_MAX: usize = 16 << 20;
 const BACKFILL_SAMPLES_MAX: usize = 1_000_000;
 /// How far the clock of a run may be ahead of the wall clock: that may have been set back meanwhile.
 const DATED_AHEAD_MS: u64 = 86_400_000;
+/// What one segment may hold in memory, in cells of 16 bytes. Packs of watchers (`supervise::link`) stay below.
+const BACKFILL_CELLS_MAX: usize = 1 << 20;
 /// How far a run may seem to begin before its command, of which the kernel tells the start in hundredths of a second.
 const START_SLACK_MS: u64 = 500;
 /// Room that is left in an answer for what surrounds the runs.
@@ -227,27 +233,31 @@ impl Node {
     fn backfill(&mut self, connection: u64, bytes: &[u8], reply: Reply) {
         let report = self.gpu_report();
         let bad = |message: String| Response::refused(RefusalKind::BadRequest, message);
+        let place = Arc::clone(&self.backfills).try_acquire_owned();
         let Some(watched) = self.of_connection(connection) else { return answer(reply, unregistered()) };
         let Some(node) = watched.node else { return answer(reply, unregistered()) };
+        // One of few: a crowd of them must not be in memory at once.
+        let Ok(place) = place else {
+            let message = "the node is busy with other samples; try again later";
+            return answer(reply, Response::refused(RefusalKind::Busy, message));
+        };
         let memory = &mut watched.memory;
         memory.backfilled_bytes = memory.backfilled_bytes.saturating_add(bytes.len());
         if memory.backfilled_bytes > BACKFILL_MAX || memory.backfilled_samples > BACKFILL_SAMPLES_MAX {
             return answer(reply, bad("too many samples were handed in for this run".to_owned()));
         }
-        let samples = match decode_segment(bytes) {
-            Ok(samples) if samples.len() <= MAX_SEGMENT_SAMPLES => samples,
-            not_so => {
+        let samples = match decode_segment_within(bytes, MAX_SEGMENT_SAMPLES, BACKFILL_CELLS_MAX) {
+            Ok(samples) => samples,
+            Err(error) => {
                 // No dlrun makes such a segment, and looking into one costs: there is no further one.
                 memory.backfilled_samples = usize::MAX;
-                let why =
-                    not_so.err().map_or("too many samples at once".to_owned(), |error| error.to_string());
-                return answer(reply, bad(why));
+                return answer(reply, bad(error.to_string()));
             }
         };
         memory.backfilled_samples = memory.backfilled_samples.saturating_add(samples.len());
         let samples = watched.plausible(samples, report.as_ref());
         let measured = Box::new(Response::Measured(Box::new(watched.measured())));
-        self.hand_on(Job::Backfill { node, samples, answer: measured, reply });
+        self.hand_on(Job::Backfill { node, samples, answer: measured, reply, place });
     }
 
     fn end(&mut self, connection: u64, ending: Ending, reply: Reply) {
@@ -515,6 +525,9 @@ mod tests {
         drop(hand_in(&mut node, &samples));
         let Ok(Job::Backfill { samples, .. }) = queue.try_recv() else { panic!("no samples") };
         assert_eq!(samples, [at(now)]);
+        drop((hand_in(&mut node, &samples), hand_in(&mut node, &samples)));
+        assert_eq!(refusal(hand_in(&mut node, &samples)), Some(RefusalKind::Busy));
+        assert!(queue.try_recv().is_ok() && queue.try_recv().is_ok());
         let many: Vec<Sample> = (0..4096).map(|ms| at(now + ms)).collect();
         for _ in 0..BACKFILL_SAMPLES_MAX / many.len() + 1 {
             assert_eq!(refusal(hand_in(&mut node, &many)), None);
