@@ -11,9 +11,12 @@ const PBS: [&str; 11] =
 /// The kind of a refusal, with the name of the scheduler, from whatever its program printed.
 pub(super) fn classify(text: &str) -> Option<(&'static str, RefusalSeen)> {
     let said: Vec<(&str, Option<&'static str>)> = text.lines().map(|line| (line, speaker(line))).collect();
-    let is_of_tool = said.iter().any(|(_, speaker)| speaker.is_some());
-    let known = if is_of_tool { refusal::fault(text) } else { refusal::fault_of_sentence(text) };
-    let (words, fault) = match known {
+    let spoken: Vec<&str> =
+        said.iter().filter(|(_, speaker)| speaker.is_some()).map(|(line, _)| *line).collect();
+    let is_of_tool = !spoken.is_empty();
+    // What a command printed counts before what stands around it.
+    let known = refusal::fault(&spoken.join("\n"));
+    let (words, fault) = match known.or_else(|| refusal::fault_of_sentence(text)) {
         Some(known) => known,
         // A command refused, for a reason that is not known.
         None if is_of_tool => ("", Fault::Other),
@@ -26,21 +29,24 @@ pub(super) fn classify(text: &str) -> Option<(&'static str, RefusalSeen)> {
     let words = line.trim().chars().take(500).collect();
     let scheduler = said.iter().find_map(|(_, speaker)| *speaker).unwrap_or(refusal::speaker_of(fault, line));
     let error_class = fault.class(scheduler);
-    Some((
-        scheduler,
-        RefusalSeen { error_class, transient: fault == Fault::Busy, meaning: fault.meaning(), words },
-    ))
+    let limit = refusal::named_limit(line).filter(|_| fault == Fault::Policy);
+    let meaning = limit.map_or(fault.meaning(), |(_, meaning)| meaning);
+    Some((scheduler, RefusalSeen { error_class, transient: fault == Fault::Busy, meaning, words }))
 }
 
 /// Whose complaint a line is: `sbatch: error: ..`, `qsub: ..`, `slurm_load_jobs error: ..`.
 fn speaker(line: &str) -> Option<&'static str> {
-    let (before, said) = line.split_once(": ")?;
-    let tool = before.rsplit(['/', ' ', '$']).find(|word| !word.is_empty())?;
+    // Another program may print it behind its own words.
+    line.match_indices(": ").find_map(|(at, _)| speaker_of(&line[..at], &line[at + 2..]))
+}
+
+fn speaker_of(before: &str, said: &str) -> Option<&'static str> {
+    let tool = before.rsplit(['/', ' ', '$', '\'', '"']).find(|word| !word.is_empty())?;
     let of_slurm = SLURM.contains(&tool) && !is_news(said)
         || before.starts_with("slurm_")
         || before.ends_with("Unable to allocate resources")
         || before.ends_with("Batch job submission failed");
-    if of_slurm || (before.ends_with(" error") && before.starts_with("slurm")) {
+    if of_slurm || (before.ends_with(" error") && before.starts_with("slurm") && !before.contains(':')) {
         return Some("slurm");
     }
     (PBS.contains(&tool) && !is_news(said)).then_some("pbs")
@@ -49,12 +55,15 @@ fn speaker(line: &str) -> Option<&'static str> {
 /// What is no complaint: `qsub: waiting for job 7.srv to start`, `srun: job 7 queued and waiting for resources`, and that a
 /// program ended (`srun: error: n1: task 0: Exited with exit code 1`).
 fn is_news(said: &str) -> bool {
-    if said.contains(": Exited with exit code") || said.starts_with("Terminating job step") {
+    let of_task = |rest: &str| rest.trim_start_matches(['s', ' ']).starts_with(|c: char| c.is_ascii_digit());
+    if said.split(": task").skip(1).any(of_task) || said.starts_with("Terminating job step") {
         return true;
     }
     [
         "waiting for job",
         "job ",
+        "Job step aborted",
+        "Force Terminated",
         "Pending job",
         "Granted job",
         "Submitted ",
