@@ -50,7 +50,8 @@ impl Notice {
 /// `slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-20T12:02:01 DUE TO TIME LIMIT ***`
 fn slurm(line: &str) -> Option<Notice> {
     // A node daemon that was told its name gives it on: `slurmstepd-n1`.
-    let (who, said) = line.split_once(": error: ")?;
+    let (who, said) = line.split_once(": ")?;
+    let said = said.trim_start_matches("error: ");
     if !who.trim().starts_with("slurmstepd") {
         return None;
     }
@@ -143,6 +144,10 @@ mod tests {
             (
                 "slurmstepd: error: Detected 3 oom-kill event(s) in step 12.0 cgroup. Some of your processes may have been killed",
                 CauseKind::Memory,
+            ),
+            (
+                "slurmstepd: *** JOB 12 CANCELLED AT 2018-08-06T17:21:44 DUE TO TIME LIMIT on n447 ***",
+                CauseKind::TimeLimit,
             ),
             ("=>> PBS: job killed: walltime 7 exceeded limit 3", CauseKind::TimeLimit),
             ("=>> PBS: job killed: mem 2097152kb exceeded limit 1048576kb", CauseKind::Memory),

@@ -124,6 +124,10 @@ pub(super) fn server_log(text: &str) -> Option<Seen> {
         let parts: Vec<&str> = line.splitn(6, ';').collect();
         let when = iso(parts[0].split('.').next()?)?;
         let [_, _, _, "Job", id, words] = parts[..] else { continue };
+        // `req_commit` is a request of the server.
+        if leading_number(id).is_none() {
+            continue;
+        }
         let event = (when, "S", words.trim().to_owned());
         match jobs.iter_mut().find(|(known, _)| *known == id) {
             Some((_, events)) => events.push(event),

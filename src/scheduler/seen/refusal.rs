@@ -10,9 +10,8 @@ const PBS: [&str; 11] =
 
 /// The kind of a refusal, with the name of the scheduler, from whatever its program printed.
 pub(super) fn classify(text: &str) -> Option<(&'static str, RefusalSeen)> {
-    let said: Vec<(&str, Option<&'static str>)> = text.lines().map(|line| (line, speaker(line))).collect();
-    let spoken: Vec<&str> =
-        said.iter().filter(|(_, speaker)| speaker.is_some()).map(|(line, _)| *line).collect();
+    let said: Vec<(&str, Option<Speech<'_>>)> = text.lines().map(|line| (line, speech(line))).collect();
+    let spoken: Vec<&str> = said.iter().filter_map(|(_, speech)| speech.map(|(_, said)| said)).collect();
     let is_of_tool = !spoken.is_empty();
     // What a command printed counts before what stands around it.
     let known = refusal::fault(&spoken.join("\n"));
@@ -22,25 +21,34 @@ pub(super) fn classify(text: &str) -> Option<(&'static str, RefusalSeen)> {
         None if is_of_tool => ("", Fault::Other),
         None => return None,
     };
-    let of_fault = |line: &&(&str, Option<&str>)| line.0.to_lowercase().contains(words);
-    let of_tool = |line: &&(&str, Option<&str>)| line.1.is_some();
+    let of_fault = |line: &&(&str, Option<Speech<'_>>)| line.0.to_lowercase().contains(words);
+    let of_tool = |line: &&(&str, Option<Speech<'_>>)| line.1.is_some();
     let line = said.iter().find(|line| if words.is_empty() { of_tool(line) } else { of_fault(line) });
     let line = line.map_or(text, |(line, _)| *line);
     let words = line.trim().chars().take(500).collect();
-    let scheduler = said.iter().find_map(|(_, speaker)| *speaker).unwrap_or(refusal::speaker_of(fault, line));
+    let scheduler = said
+        .iter()
+        .find_map(|(_, speech)| *speech)
+        .map_or(refusal::speaker_of(fault, line), |(whose, _)| whose);
     let error_class = fault.class(scheduler);
     let limit = refusal::named_limit(line).filter(|_| fault == Fault::Policy);
     let meaning = limit.map_or(fault.meaning(), |(_, meaning)| meaning);
     Some((scheduler, RefusalSeen { error_class, transient: fault == Fault::Busy, meaning, words }))
 }
 
-/// Whose complaint a line is: `sbatch: error: ..`, `qsub: ..`, `slurm_load_jobs error: ..`.
-fn speaker(line: &str) -> Option<&'static str> {
-    // Another program may print it behind its own words.
-    line.match_indices(": ").find_map(|(at, _)| speaker_of(&line[..at], &line[at + 2..]))
+/// Whose words, and what they are.
+type Speech<'a> = (&'static str, &'a str);
+
+/// A complaint in a line, maybe behind the words of another program.
+fn speech(line: &str) -> Option<Speech<'_>> {
+    line.match_indices(": ").find_map(|(at, _)| {
+        let said = &line[at + 2..];
+        Some((speaker(&line[..at], said)?, said))
+    })
 }
 
-fn speaker_of(before: &str, said: &str) -> Option<&'static str> {
+/// Whose complaint a line is: `sbatch: error: ..`, `qsub: ..`, `slurm_load_jobs error: ..`.
+fn speaker(before: &str, said: &str) -> Option<&'static str> {
     let tool = before.rsplit(['/', ' ', '$', '\'', '"']).find(|word| !word.is_empty())?;
     let of_slurm = SLURM.contains(&tool) && !is_news(said)
         || before.starts_with("slurm_")

@@ -264,8 +264,10 @@ fn job(row: &Row<'_>) -> Option<JobSeen> {
     // As printed: accounting says `None assigned` of a job that waits.
     let place =
         row.raw(NODE_LIST).filter(|place| !place.starts_with('(') && !place.is_empty() && *place != "(null)");
-    let exit = row.cell(EXIT).and_then(exit);
     let is_pending = state == JobState::Pending;
+    // Some print the reason of a job that waits without its parentheses.
+    let place = place.filter(|_| !is_pending || row.raw("nodelistreason").is_none());
+    let exit = row.cell(EXIT).and_then(exit);
     let is_waiting = row.raw("nodelistreason").is_some_and(|place| place.starts_with('('));
     let (number, het_id) = id.map_or((None, None), |id| het(id, row.cell(RAW_ID)));
     let task = row.cell(TASK).filter(|_| row.raw("arrayjobid").is_some());
