@@ -46,7 +46,7 @@ pub use incoming::{
 pub use last_words::{LAST_WORDS_BYTES, last_words};
 pub use middle::median;
 pub use node::{Gap, HostFacts, MeasureKey, Missing, NodeRecord, NodeState, WatcherCost};
-pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice};
+pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice, notices};
 pub use point::{MAX_POINTS, MetricPoint, PointKind};
 pub use row::{RowCoder, RowLayout};
 pub use run::{ArrayPart, RunRecord, Sentinel};

@@ -23,23 +23,35 @@ pub struct Notice {
 /// Slurm 20.11 to 24.11 and the PBS family, by recorded output.
 #[must_use]
 pub fn find_notice(tail: &[u8], jobs: &[&str]) -> Option<Notice> {
-    let text = String::from_utf8_lossy(tail);
-    let notices = text.lines().filter_map(|line| slurm(line).or_else(|| pbs(line)));
-    notices.filter(|notice| notice.job.as_deref().is_none_or(|job| jobs.contains(&job))).max_by_key(
-        |notice| match notice.kind {
+    notices(&String::from_utf8_lossy(tail))
+        .filter(|notice| notice.job.as_deref().is_none_or(|job| jobs.contains(&job)))
+        .max_by_key(Notice::weight)
+}
+
+/// All notices in a text, whosever they are.
+pub fn notices(text: &str) -> impl Iterator<Item = Notice> {
+    text.lines().filter_map(|line| slurm(line).or_else(|| pbs(line)))
+}
+
+impl Notice {
+    /// How well it explains an end, against other notices of the same job.
+    #[must_use]
+    pub fn weight(&self) -> u8 {
+        match self.kind {
             // Slurm's words for any kill that has no reason of its own.
             CauseKind::Cancel => 0,
             // Counted when a job ends for whatever reason.
             CauseKind::Memory => 1,
             _ => 2,
-        },
-    )
+        }
+    }
 }
 
 /// `slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-11-20T12:02:01 DUE TO TIME LIMIT ***`
 fn slurm(line: &str) -> Option<Notice> {
     // A node daemon that was told its name gives it on: `slurmstepd-n1`.
-    let (who, said) = line.split_once(": error: ")?;
+    let (who, said) = line.split_once(": ")?;
+    let said = said.trim_start_matches("error: ");
     if !who.trim().starts_with("slurmstepd") {
         return None;
     }
@@ -132,6 +144,10 @@ mod tests {
             (
                 "slurmstepd: error: Detected 3 oom-kill event(s) in step 12.0 cgroup. Some of your processes may have been killed",
                 CauseKind::Memory,
+            ),
+            (
+                "slurmstepd: *** JOB 12 CANCELLED AT 2018-08-06T17:21:44 DUE TO TIME LIMIT on n447 ***",
+                CauseKind::TimeLimit,
             ),
             ("=>> PBS: job killed: walltime 7 exceeded limit 3", CauseKind::TimeLimit),
             ("=>> PBS: job killed: mem 2097152kb exceeded limit 1048576kb", CauseKind::Memory),

@@ -20,6 +20,7 @@ pub(super) enum Fault {
     Walltime,
     Memory,
     Nodes,
+    NodeCount,
     NodesBusy,
     Gpus,
     Array,
@@ -49,7 +50,9 @@ impl Fault {
             Self::Qos => "invalid_qos",
             Self::Constraint => "invalid_feature",
             Self::Walltime => "time_limit",
-            Self::Memory | Self::Nodes | Self::NodesBusy | Self::NodeName => "nodes_unavailable",
+            Self::Memory | Self::Nodes | Self::NodeCount | Self::NodesBusy | Self::NodeName => {
+                "nodes_unavailable"
+            }
             Self::Gpus => "gres_invalid",
             Self::Array => "array",
             Self::Begin | Self::Usage => "usage",
@@ -80,6 +83,9 @@ impl Fault {
             Self::Memory | Self::Nodes => {
                 "no node of the queue has what is asked for: fewer CPUs, GPUs or less memory per node"
             }
+            Self::NodeCount => {
+                "the number of nodes is not valid here: a limit of the queue, or more nodes than tasks"
+            }
             Self::NodesBusy => "the nodes are in use, down or reserved, and the job was not to wait",
             Self::Gpus => "no node has GPUs of this type, or the site gives them another way",
             Self::Array => "an index is beyond the site's limit, or the array is invalid",
@@ -97,7 +103,9 @@ impl Fault {
                 "a limit of the queue, the account or its quality of service: fewer jobs, nodes, GPUs or less time"
             }
             Self::Script => "the job script cannot be read, or does not begin with `#!`",
-            Self::Usage => "this scheduler does not know the option, or its value is invalid",
+            Self::Usage => {
+                "the scheduler does not know the option, its value is invalid, or options contradict each other"
+            }
             Self::Other => "it was refused, for a reason that dlrun does not know",
         }
     }
@@ -139,6 +147,11 @@ const WORDS: &[(&str, Fault)] = &[
     ("job/step already completing", Fault::Gone),
     ("illegally formed job identifier", Fault::Usage),
     ("request invalid for state of job", Fault::Gone),
+    ("qosmax", Fault::Policy),
+    ("qosgrp", Fault::Policy),
+    ("qosmin", Fault::Policy),
+    ("assocmax", Fault::Policy),
+    ("assocgrp", Fault::Policy),
     ("violates accounting", Fault::Policy),
     ("submitjob", Fault::Policy),
     ("maximum number of jobs", Fault::Policy),
@@ -146,11 +159,6 @@ const WORDS: &[(&str, Fault)] = &[
     ("job submission limit", Fault::Policy),
     ("violates queue and/or server resource limits", Fault::Policy),
     ("exceeds limit on resource", Fault::Policy),
-    ("qosmax", Fault::Policy),
-    ("qosgrp", Fault::Policy),
-    ("qosmin", Fault::Policy),
-    ("assocmax", Fault::Policy),
-    ("assocgrp", Fault::Policy),
     ("invalid account", Fault::Account),
     ("account name", Fault::Account),
     ("invalid project", Fault::Account),
@@ -174,6 +182,7 @@ const WORDS: &[(&str, Fault)] = &[
     ("generic resource", Fault::Gpus),
     ("gres specification", Fault::Gpus),
     ("invalid node name", Fault::NodeName),
+    ("cannot locate specified node", Fault::NodeName),
     ("array", Fault::Array),
     ("begin specification", Fault::Begin),
     ("invalid time specification", Fault::Begin),
@@ -183,11 +192,12 @@ const WORDS: &[(&str, Fault)] = &[
     ("license", Fault::License),
     ("unknown resource", Fault::Resource),
     ("requested nodes are busy", Fault::NodesBusy),
+    ("immediate execution impossible", Fault::NodesBusy),
     ("node configuration", Fault::Nodes),
     ("partition configuration", Fault::Nodes),
     ("cpu count", Fault::Nodes),
-    ("node count", Fault::Nodes),
-    ("number of nodes", Fault::Nodes),
+    ("node count", Fault::NodeCount),
+    ("number of nodes", Fault::NodeCount),
     ("more processors", Fault::Nodes),
     ("job exceeds queue resource limits", Fault::Policy),
     ("exceeds queue", Fault::Policy),
@@ -214,6 +224,7 @@ const WORDS: &[(&str, Fault)] = &[
     ("must start with #!", Fault::Script),
     ("unrecognized option", Fault::Usage),
     ("invalid option", Fault::Usage),
+    ("conflicting options", Fault::Usage),
     ("illegal option", Fault::Usage),
     ("ambiguous option", Fault::Usage),
     ("usage:", Fault::Usage),
@@ -238,7 +249,10 @@ pub(super) fn fault(said: &str) -> Option<(&'static str, Fault)> {
 pub(super) fn fault_of_sentence(said: &str) -> Option<(&'static str, Fault)> {
     let small = said.to_lowercase();
     let is_phrase = |known: &str| known.matches(' ').count() >= 2;
-    WORDS.iter().find(|(known, _)| is_phrase(known) && small.contains(known)).copied()
+    // Codes in a daemon's log answer another daemon.
+    let lines: Vec<&str> = small.lines().filter(|line| !line.contains("reply code=")).collect();
+    let is_said = |known: &str| lines.iter().any(|line| line.contains(known));
+    WORDS.iter().find(|(known, _)| is_phrase(known) && is_said(known)).copied()
 }
 
 /// Whose words a complaint without the name of a command is.
@@ -261,7 +275,7 @@ pub fn hint(
     Some(match fault {
         Fault::Queue => queue(asked, site),
         Fault::Walltime => walltime(asked, site),
-        Fault::Memory | Fault::Nodes | Fault::NodesBusy | Fault::NoDestination | Fault::Gpus => nodes(fault, asked, site),
+        Fault::Memory | Fault::Nodes | Fault::NodeCount | Fault::NodesBusy | Fault::NoDestination | Fault::Gpus => nodes(fault, asked, site),
         Fault::Constraint => constraint(asked, site),
         Fault::License => licenses(site),
         Fault::Resource => "`resources.licenses`, `resources.constraint` or an option of your own names a resource that \
@@ -469,10 +483,19 @@ fn reservation(kind: SchedulerKind, asked: &PlannedResources) -> String {
 }
 
 /// Slurm names the limit on a line of its own: `sbatch: error: QOSMaxSubmitJobPerUserLimit`.
-fn policy(words: &str) -> String {
+/// The limit that a complaint of Slurm names, and what it means.
+pub(super) fn named_limit(words: &str) -> Option<(&str, &'static str)> {
     let names = words.split(|c: char| !c.is_ascii_alphanumeric());
-    let mut limits = names.filter(|word| word.starts_with("Assoc") || word.starts_with("QOS"));
-    match limits.find_map(|word| slurm::meaning(word).map(|meaning| (word, meaning))) {
+    let is_limit = |word: &&str| {
+        ["assoc", "qos"]
+            .iter()
+            .any(|family| word.get(..family.len()).is_some_and(|start| start.eq_ignore_ascii_case(family)))
+    };
+    names.filter(is_limit).find_map(|word| slurm::meaning(word).map(|meaning| (word, meaning)))
+}
+
+fn policy(words: &str) -> String {
+    match named_limit(words) {
         Some((limit, meaning)) => format!("`{limit}`: {meaning}"),
         None => {
             "a limit on your jobs is reached, or this one is over it; ask the site for its limits".to_owned()

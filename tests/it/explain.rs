@@ -122,6 +122,29 @@ fn a_saved_output_is_told_in_our_words() {
     let _ = env.dlrun(["explain", "/no/such/file"]).run().code(66).warns("/no/such/file");
 }
 
+#[test]
+fn several_outputs_in_one_text_are_each_shown() {
+    let text = "[me@n ~]$ squeue\n JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n 7 a b c R 1:00 1 n1\n\
+                [me@n ~]$ sinfo --weird\nnothing known\n[me@n ~]$ sbatch a.sh\nSubmitted batch job 8\n";
+    let seen = seen::read(text, Columns::default()).expect("a queue");
+    assert_eq!(seen.jobs.len(), 1);
+    let also: Vec<_> = seen.also.iter().filter_map(|other| other.submitted.as_ref()).collect();
+    assert_eq!(also.iter().map(|submitted| submitted.job_id.as_str()).collect::<Vec<_>>(), ["8"]);
+    assert_eq!(seen.unread, ["sinfo --weird"]);
+}
+
+#[test]
+fn words_of_daemons_are_no_refusal() {
+    for text in [
+        "slurmstepd: error: couldn't chdir to `/x': No such file or directory",
+        "06/16/2011 19:13:45  S    Reject reply code=15001(Unknown Job Id), aux=0, from pbs_mom@h",
+        "srun: error: n1: task 4: Out Of Memory",
+        "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
+    ] {
+        assert_eq!(seen::read(text, Columns::default()), None, "{text}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_is_too_strange(text in "\\PC{0,200}") {

@@ -66,6 +66,9 @@ fn to_text(seen: &Seen) -> String {
     if !seen.nodes.is_empty() {
         text.push_str(&nodes(&seen.nodes));
     }
+    text.extend(seen.jobs.iter().flat_map(|job| &job.usage).map(|line| format!("  {line}\n")));
+    text.extend(seen.also.iter().map(|other| format!("\n{}", to_text(other))));
+    text.extend(seen.unread.iter().map(|command| format!("\nnot recognised: the output of `{command}`\n")));
     text
 }
 
@@ -96,9 +99,13 @@ fn jobs(jobs: &[JobSeen], is_slurm: bool) -> String {
 /// The reason, and what Slurm means by it.
 fn reason(job: &JobSeen, is_slurm: bool) -> String {
     let said = job.reason.clone().unwrap_or_default();
-    match reason_meaning(SchedulerKind::Slurm, &said).filter(|_| is_slurm && job.state == "pending") {
-        Some(meaning) => format!("{said}: {meaning}"),
-        None => said,
+    let meaning = reason_meaning(SchedulerKind::Slurm, &said).filter(|_| is_slurm && job.state == "pending");
+    let start = job.expected_start.as_ref().map(|start| format!("expected to start {}", printed(start)));
+    let known = [meaning.map(str::to_owned), start].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    match (said.as_str(), known.as_str()) {
+        (_, "") => said,
+        ("", _) => known,
+        _ => format!("{said}: {known}"),
     }
 }
 

@@ -1,11 +1,13 @@
 //! What a scheduler printed, read back: saved outputs of `squeue`, `sacct`, `scontrol`, `sinfo`, `qstat`, `pbsnodes`,
-//! `tracejob`, of PBS's accounting, and refusals of `sbatch` and `qsub`.
+//! `seff`, `tracejob`, PBS's logs and mails, refusals of `sbatch` and `qsub`, and a job's own output.
 //!
 //! dlrun itself asks in the forms that say most; people have the others, in mails to a help desk and in logs of last week.
 //! `dlrun explain` tells them in dlrun's words. What a form does not state is `None`.
 
 mod field;
 mod grid;
+mod keyed;
+mod paste;
 mod pbs;
 mod pbs_log;
 mod refusal;
@@ -73,6 +75,12 @@ pub struct JobSeen {
     pub het_id: Option<String>,
     /// How often it was restarted.
     pub restarts: Option<u64>,
+    /// Of a job that waits: when the scheduler expects to start it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_start: Option<Printed>,
+    /// Lines on the use of CPUs, memory and GPUs, as `seff` prints them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub usage: Vec<String>,
 }
 
 /// A node as one output shows it.
@@ -124,6 +132,12 @@ pub struct Seen {
     /// A refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<RefusalSeen>,
+    /// Further outputs in the same text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Seen>,
+    /// Commands whose output was not recognised, in a text of several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<String>,
 }
 
 /// A job that was taken.
@@ -144,12 +158,28 @@ pub struct Columns<'a> {
     pub separator: Option<&'a str>,
 }
 
-/// Reads an output. `None` where it is none that is known.
+/// Reads an output, or several below one another. `None` where none is known.
 #[must_use]
 pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
-    let bare = bare(text);
-    let text = bare.as_str();
-    let body = text.trim_start_matches('\u{feff}').trim();
+    let text = text.trim_start_matches('\u{feff}').replace('\u{a0}', " ");
+    let blocks = paste::blocks(&text);
+    let (mut found, mut unread) = (Vec::new(), Vec::new());
+    for block in &blocks {
+        let asked = block.columns();
+        match output(&block.text(), columns, asked.as_ref()) {
+            Some(seen) => found.push(seen),
+            None if block.is_empty() => {}
+            None => unread.extend(block.command.map(str::to_owned)),
+        }
+    }
+    let mut found = found.into_iter();
+    let first = found.next()?;
+    Some(Seen { also: found.collect(), unread, ..first })
+}
+
+/// Reads one output. What the command above it asked for counts where the text has no head.
+fn output(text: &str, columns: Columns<'_>, asked: Option<&paste::Asked<'_>>) -> Option<Seen> {
+    let body = text.trim();
     if body.is_empty() {
         return None;
     }
@@ -160,36 +190,24 @@ pub fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
     if body.starts_with('<') {
         return pbs::xml(body);
     }
-    let readers: [fn(&str) -> Option<Seen>; 6] = [
+    let readers: [fn(&str) -> Option<Seen>; 9] = [
         slurm_text::scontrol_job,
         slurm_text::scontrol_node,
+        keyed::seff,
+        keyed::pbs_mail,
         pbs::qstat_full,
         pbs::pbsnodes,
         pbs_log::accounting,
+        pbs_log::server_log,
         pbs_log::tracejob,
     ];
     let known = readers.iter().find_map(|read| read(text));
     known
         .or_else(|| submitted(body))
-        .or_else(|| table::read(text, columns))
+        .or_else(|| table::read(text, columns, asked))
         .or_else(|| pbs::node_list(body))
+        .or_else(|| keyed::job_output(body))
         .or_else(|| refused(body))
-}
-
-/// A text without what a mail, a program or a document puts before each of its lines: `>`, `#`, and blanks that all have.
-fn bare(text: &str) -> String {
-    let is_empty = |line: &&str| line.trim().is_empty();
-    let marks = ['>', '#'];
-    let quoted = |line: &str, mark: char| is_empty(&line) || line.trim_start().starts_with(mark);
-    let mark = marks.into_iter().find(|mark| text.lines().all(|line| quoted(line, *mark)));
-    let lines: Vec<&str> = text
-        .lines()
-        .map(|line| mark.map_or(line, |mark| line.trim_start().trim_start_matches(mark)))
-        .collect();
-    let indents =
-        lines.iter().filter(|line| !is_empty(line)).map(|line| line.len() - line.trim_start().len());
-    let indent = indents.min().unwrap_or(0);
-    lines.iter().map(|line| line.get(indent..).unwrap_or(line.trim_start()).to_owned() + "\n").collect()
 }
 
 /// Where a JSON object begins, at the beginning of a line.

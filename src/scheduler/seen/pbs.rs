@@ -32,6 +32,7 @@ pub(super) fn job(id: &str, of: &Attributes) -> Option<JobSeen> {
         raw_state: raw_state.to_owned(),
         // Of a job that runs it says where it runs.
         reason: get(&["comment"])
+            .or(get(&["depend"]).filter(|_| raw_state == "H"))
             .filter(|_| !state.is_final() && state != JobState::Running)
             .map(str::to_owned),
         exit_code,
@@ -42,6 +43,9 @@ pub(super) fn job(id: &str, of: &Attributes) -> Option<JobSeen> {
         nodes,
         node_list: hosts.map(str::to_owned),
         gpus: gpus(of, requested),
+        expected_start: get(&["estimated.start_time"])
+            .and_then(moment)
+            .filter(|_| state == JobState::Pending),
         time_limit_s: get(&["Resource_List.walltime"]).and_then(duration),
         array_id: is_element
             .then(|| format!("{array}[]{}", index.split_once(']').map_or("", |(_, server)| server))),
@@ -50,6 +54,7 @@ pub(super) fn job(id: &str, of: &Attributes) -> Option<JobSeen> {
         restarts: get(&["run_count", "start_count"])
             .and_then(leading_number)
             .map(|starts| starts.saturating_sub(1)),
+        usage: Vec::new(),
     })
 }
 
@@ -172,7 +177,7 @@ pub(super) fn json(text: &str) -> Option<Seen> {
     // A server without jobs.
     let empty = || {
         let seen = Seen { form: forms[0], scheduler: "openpbs", ..Seen::default() };
-        value.text("pbs_server").map(|_| seen)
+        value.text("pbs_server").filter(|_| value.get("nodes").is_none()).map(|_| seen)
     };
     of_things(forms, "openpbs", &jobs, &nodes).or_else(empty)
 }
@@ -188,8 +193,7 @@ pub(super) fn is_node_word(word: &str) -> bool {
 /// `pbsnodes -l`: a name, its state, and perhaps a comment on each line.
 pub(super) fn node_list(text: &str) -> Option<Seen> {
     let mut nodes = Vec::new();
-    // The command itself may come before.
-    for line in text.lines().skip_while(|line| line.contains("nodes -l")) {
+    for line in text.lines() {
         let (name, rest) = line.trim().split_once(char::is_whitespace)?;
         let rest = rest.trim_start();
         let (state, reason) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
@@ -226,7 +230,9 @@ pub(super) fn pbsnodes(text: &str) -> Option<Seen> {
 pub(super) fn node(name: &str, of: &Attributes) -> Option<NodeSeen> {
     let get = |keys: &[&str]| keys.iter().find_map(|key| of.get(*key)).and_then(|value| said(value));
     let number = |keys: &[&str]| get(keys).and_then(leading_number);
-    let raw_state = get(&["state"])?;
+    let raw_state = get(&["state", "State"])?;
+    // `pbsnodes -vSj -F json` has free and total: `1/20`.
+    let total = |key: &str| of.get(key)?.rsplit_once('/')?.1.parse::<u64>().ok();
     let used = of.get("gpu_status").map(|status| {
         let states = status.matches("gpu_state=").count();
         let free = status.matches("gpu_state=Unallocated").count();
@@ -236,8 +242,8 @@ pub(super) fn node(name: &str, of: &Attributes) -> Option<NodeSeen> {
         name: name.to_owned(),
         state: node_state(raw_state),
         raw_state: raw_state.to_owned(),
-        cpus: number(&["np", "resources_available.ncpus", "pcpus"]),
-        gpus_total: number(&["gpus", "resources_available.ngpus"]),
+        cpus: number(&["np", "resources_available.ncpus", "pcpus"]).or_else(|| total("ncpus f/t")),
+        gpus_total: number(&["gpus", "resources_available.ngpus"]).or_else(|| total("ngpus f/t")),
         gpus_used: used.or_else(|| number(&["resources_assigned.ngpus"])),
         reason: get(&["note", "comment"]).map(str::to_owned),
     })

@@ -85,9 +85,12 @@ fn which(record: &str) -> Option<Pbs> {
         .then_some(Pbs::Torque)
 }
 
-/// The lines of `tracejob`: when, which daemon, what. A text that goes on is indented.
-fn traced(text: &str) -> Vec<(String, &str, String)> {
-    let mut events: Vec<(String, &str, String)> = Vec::new();
+/// When, which daemon, what.
+type Event<'a> = (String, &'a str, String);
+
+/// The lines of `tracejob`. A text that goes on is indented.
+fn traced(text: &str) -> Vec<Event<'_>> {
+    let mut events: Vec<Event<'_>> = Vec::new();
     for line in text.lines() {
         let head =
             line.get(..19).and_then(iso).zip(line.get(19..)).map(|(when, said)| (when, said.trim_start()));
@@ -110,17 +113,47 @@ fn traced(text: &str) -> Vec<(String, &str, String)> {
 pub(super) fn tracejob(text: &str) -> Option<Seen> {
     let head = text.lines().find_map(|line| line.trim().strip_prefix("Job: "))?.trim();
     leading_number(head)?;
-    let events = traced(text);
+    let jobs = vec![followed(head, &traced(text))];
+    Some(Seen { form: "tracejob", scheduler: "pbs", jobs, ..Seen::default() })
+}
+
+/// The log of `pbs_server`: `DATE TIME;event;daemon;Job;ID;text`.
+pub(super) fn server_log(text: &str) -> Option<Seen> {
+    let mut jobs: Vec<(&str, Vec<Event<'_>>)> = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let parts: Vec<&str> = line.splitn(6, ';').collect();
+        let when = iso(parts[0].split('.').next()?)?;
+        let [_, _, _, "Job", id, words] = parts[..] else { continue };
+        // `req_commit` is a request of the server.
+        if leading_number(id).is_none() {
+            continue;
+        }
+        let event = (when, "S", words.trim().to_owned());
+        match jobs.iter_mut().find(|(known, _)| *known == id) {
+            Some((_, events)) => events.push(event),
+            None => jobs.push((id, vec![event])),
+        }
+    }
+    let jobs: Vec<_> = jobs.iter().map(|(id, events)| followed(id, events)).collect();
+    let is_told = jobs.iter().any(|job| !job.raw_state.is_empty());
+    is_told.then_some(Seen { form: "server log", scheduler: "pbs", jobs, ..Seen::default() })
+}
+
+/// How a job stands after some events.
+fn followed(head: &str, events: &[Event<'_>]) -> JobSeen {
     let whole = events.iter().map(|(.., said)| said.as_str()).collect::<Vec<_>>().join(" ");
     let mut job = JobSeen {
         job_id: Some(head.to_owned()),
-        state: state_word(JobState::Pending, false),
-        raw_state: "Queued".to_owned(),
+        state: state_word(JobState::Unknown, false),
         ..JobSeen::default()
     };
-    for (when, daemon, words) in &events {
+    for (when, daemon, words) in events {
+        if words.starts_with("Job Queued") || words.starts_with("enqueuing into") {
+            job.state = state_word(JobState::Pending, false);
+            "Queued".clone_into(&mut job.raw_state);
+        }
         // What the accounting has of it: name, places, limits.
-        let told = event_of("S", head, words).filter(|_| *daemon == "A" && words.contains('='));
+        let told = event_of("S", head, words).filter(|_| *daemon == "A" && words.contains("jobname="));
         if let Some(told) = told {
             let JobSeen { name, nodes, node_list, gpus, time_limit_s, elapsed_s, restarts, .. } = told;
             job = JobSeen { name, nodes, node_list, gpus, time_limit_s, elapsed_s, restarts, ..job };
@@ -132,6 +165,9 @@ pub(super) fn tracejob(text: &str) -> Option<Seen> {
             job.state = state_word(JobState::Running, false);
             "Run".clone_into(&mut job.raw_state);
             job.start = Some(Printed::Text(when.clone()));
+            if let Some((_, hosts)) = words.split_once(" on exec_vnode ") {
+                (job.nodes, job.node_list) = (Some(host_count(hosts)), Some(hosts.to_owned()));
+            }
         }
         if words.starts_with("Job requeued") || words.starts_with("Job Rerun") {
             job.state = state_word(JobState::Pending, false);
@@ -161,7 +197,7 @@ pub(super) fn tracejob(text: &str) -> Option<Seen> {
             job.end = Some(Printed::Text(when.clone()));
         }
     }
-    Some(Seen { form: "tracejob", scheduler: "pbs", jobs: vec![job], ..Seen::default() })
+    job
 }
 
 fn exit_status(words: &str) -> Option<i64> {

@@ -73,6 +73,10 @@ fn job(job: &Value) -> Option<JobSeen> {
             .and_then(|minutes| minutes.checked_mul(60)),
         array_id,
         het_id: het(job),
+        expected_start: (known == JobState::Pending)
+            .then(|| number_of("start_time").filter(|seconds| *seconds > 0).map(Printed::Seconds))
+            .flatten(),
+        usage: Vec::new(),
         restarts: number_of("restart_cnt"),
     })
 }

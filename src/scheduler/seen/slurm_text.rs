@@ -87,6 +87,8 @@ fn job(record: &str) -> Option<JobSeen> {
         // Of a job that waits they are expectations.
         start: of("StartTime").and_then(moment).filter(|_| state != JobState::Pending),
         end: of("EndTime").and_then(moment).filter(|_| state != JobState::Pending),
+        expected_start: of("StartTime").and_then(moment).filter(|_| state == JobState::Pending),
+        usage: Vec::new(),
         elapsed_s: of("RunTime").and_then(slurm::seconds),
         nodes,
         node_list: of("NodeList").map(str::to_owned),

@@ -2,6 +2,7 @@
 
 use super::field::{exit, gpus_of_gres, gpus_of_tres, leading_number, moment, said};
 use super::grid::{self, Grid, Kind, Words};
+use super::paste::Asked;
 use super::slurm_node::node_state;
 use super::{Columns, JobSeen, NodeSeen, Seen, pbs, state_word};
 use crate::job::JobState;
@@ -76,9 +77,17 @@ fn is_node_state(cell: &str) -> bool {
     words.split(['+', ',']).filter(|word| !word.is_empty()).all(known)
 }
 
-pub(super) fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
+pub(super) fn read(text: &str, columns: Columns<'_>, asked: Option<&Asked<'_>>) -> Option<Seen> {
     let words = Words { kind, is_state: is_state_cell };
-    let grid = grid::read(text, columns, &words).or_else(|| headless(text, columns));
+    let by_command = || {
+        let (names, separator) = asked?;
+        let grid = grid::read(text, Columns { names, separator: *separator }, &words)?;
+        // Blanks in cells and empty cells would move the others.
+        let is_whole =
+            |row: &Vec<&str>| row.len() == names.len() && row.last().is_none_or(|last| !last.contains(' '));
+        grid.rows.iter().all(is_whole).then_some(grid)
+    };
+    let grid = grid::read(text, columns, &words).or_else(by_command).or_else(|| headless(text, columns));
     let Some(grid) = grid else { return queue_without_head(text) };
     let has = |names: Names| grid.names.iter().any(|name| is_one(names, name));
     let is_pbs = has("s vnode timeuse sessid") && !has("nodelistreason");
@@ -87,7 +96,14 @@ pub(super) fn read(text: &str, columns: Columns<'_>) -> Option<Seen> {
         () if is_pbs && has(ID) && has(STATE) => pbs_jobs(&grid),
         () if has(ID) && (has(STATE) || has(NODE_LIST) || has(NAME) || has(OF_JOBS)) => jobs(&grid),
         () if has(STATE) && (has(OF_JOBS) || (has(NAME) && has(NODES))) => jobs(&grid),
-        () if has(NODE) && (has(STATE) || has(REASON) || has(CPUS) || has("nodesaiot")) => {
+        () if has(NODE)
+            && (has(STATE)
+                || has(REASON)
+                || has(CPUS)
+                || has(GRES_USED)
+                || has(GRES)
+                || has("nodesaiot")) =>
+        {
             nodes(&grid, is_pbs)
         }
         () => return None,
@@ -225,6 +241,14 @@ fn job(row: &Row<'_>) -> Option<JobSeen> {
     if id.is_some_and(|id| id.contains('.') || !id.starts_with(|c: char| c.is_ascii_digit())) {
         return None;
     }
+    // `2681683_420+`: the id of a step, cut at the width of the column.
+    let is_above = |stem: &str| {
+        let mut above = (0..row.at).filter_map(|at| Row { at, ..*row }.cell(ID));
+        above.any(|id| stem.starts_with(id))
+    };
+    if id.and_then(|id| id.strip_suffix('+')).is_some_and(is_above) {
+        return None;
+    }
     let has_ids = row.raw(ID).is_some();
     let is_step = row.cell(NAME).is_some_and(|name| ["batch", "extern", "interactive"].contains(&name));
     if (has_ids && id.is_none()) || (!has_ids && is_step) {
@@ -240,8 +264,10 @@ fn job(row: &Row<'_>) -> Option<JobSeen> {
     // As printed: accounting says `None assigned` of a job that waits.
     let place =
         row.raw(NODE_LIST).filter(|place| !place.starts_with('(') && !place.is_empty() && *place != "(null)");
-    let exit = row.cell(EXIT).and_then(exit);
     let is_pending = state == JobState::Pending;
+    // Some print the reason of a job that waits without its parentheses.
+    let place = place.filter(|_| !is_pending || row.raw("nodelistreason").is_none());
+    let exit = row.cell(EXIT).and_then(exit);
     let is_waiting = row.raw("nodelistreason").is_some_and(|place| place.starts_with('('));
     let (number, het_id) = id.map_or((None, None), |id| het(id, row.cell(RAW_ID)));
     let task = row.cell(TASK).filter(|_| row.raw("arrayjobid").is_some());
@@ -276,6 +302,8 @@ fn job(row: &Row<'_>) -> Option<JobSeen> {
         array_id: id.and_then(|id| id.split_once('_')).map(|(array, _)| array.to_owned()),
         het_id,
         restarts: row.number(RESTARTS),
+        expected_start: row.cell(START).and_then(moment).filter(|_| is_pending),
+        usage: Vec::new(),
     })
 }
 
@@ -286,7 +314,8 @@ fn duration(text: &str) -> Option<u64> {
 
 /// `1853+2` is the third part of a job; its own id is stated in `JobIDRaw`, else it is the first one's plus the offset.
 fn het(id: &str, raw: Option<&str>) -> (Option<String>, Option<String>) {
-    let Some((first, offset)) = id.split_once('+') else { return (Some(id.to_owned()), None) };
+    let parts = id.split_once('+').filter(|(_, offset)| !offset.is_empty());
+    let Some((first, offset)) = parts else { return (Some(id.to_owned()), None) };
     let sum = first.parse::<u64>().ok().zip(offset.parse::<u64>().ok());
     let own = sum.and_then(|(first, offset)| first.checked_add(offset)).map(|own| own.to_string());
     let stated = raw.filter(|raw| raw.bytes().all(|b| b.is_ascii_digit())).map(str::to_owned);
@@ -382,7 +411,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Seen {
-        read(text, Columns::default()).unwrap_or_else(|| panic!("no table: {text}"))
+        read(text, Columns::default(), None).unwrap_or_else(|| panic!("no table: {text}"))
     }
 
     #[test]
@@ -413,7 +442,7 @@ mod tests {
     fn text_without_a_table_is_none() {
         for text in ["once upon a time\n", "name of the job\nis not known\n", "step loss time\n1 0.3 1:00\n"]
         {
-            assert_eq!(read(text, Columns::default()), None, "{text}");
+            assert_eq!(read(text, Columns::default(), None), None, "{text}");
         }
     }
 }

@@ -166,17 +166,19 @@ enum Limit {
 
 /// The families `AssocMax..`, `AssocGrp..`, `QOSMax..`, `QOSMin..`, `QOSGrp..`: more than a hundred words by resource.
 fn limit(reason: &str) -> Option<Limit> {
-    let rest = reason.strip_prefix("Assoc").or_else(|| reason.strip_prefix("QOS"))?;
+    // Some programs print refusals in small letters.
+    let small = reason.to_ascii_lowercase();
+    let rest = small.strip_prefix("assoc").or_else(|| small.strip_prefix("qos"))?;
     let word = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
-    if word.starts_with("Grp") {
+    if word.starts_with("grp") {
         // `GrpCPURunMinutesLimit` is about what runs at the moment.
-        let used_up = word == "GrpWallLimit" || (word.contains("Minutes") && !word.contains("RunMinutes"));
+        let used_up = word == "grpwalllimit" || (word.contains("minutes") && !word.contains("runminutes"));
         return Some(if used_up { Limit::Minutes } else { Limit::Shared });
     }
-    let bounds = word.starts_with("Max") || word.starts_with("Min");
-    let single = ["PerJob", "PerNode", "WallDuration"].iter().any(|part| word.contains(part));
+    let bounds = word.starts_with("max") || word.starts_with("min");
+    let single = ["perjob", "pernode", "wallduration"].iter().any(|part| word.contains(part));
     match bounds {
-        true if single || word.starts_with("Min") => Some(Limit::PerJob),
+        true if single || word.starts_with("min") => Some(Limit::PerJob),
         true => Some(Limit::Shared),
         false => None,
     }
