@@ -94,6 +94,9 @@ impl Fold {
             (true, Some(true)) if !announced_last => Some(EpochNumbering::ZeroBased),
             (true, _) => Some(EpochNumbering::OneBased),
         };
+        if grow_like_a_sum(&progress.epochs) {
+            progress.epochs.iter_mut().for_each(|epoch| epoch.printed_seconds = None);
+        }
         progress.step_times = self.pace.times();
         progress.points = self.curves.points();
         progress
@@ -493,6 +496,14 @@ impl Fold {
     }
 }
 
+/// True where the printed times of epochs are those since the beginning: three or more, each longer than the one before by
+/// about the first.
+fn grow_like_a_sum(epochs: &[Epoch]) -> bool {
+    let times: Vec<f64> = epochs.iter().filter_map(|epoch| epoch.printed_seconds).collect();
+    let Some(first) = times.first().filter(|first| times.len() > 2 && **first >= 1.0) else { return false };
+    times.windows(2).all(|pair| (0.5..2.0).contains(&((pair[1] - pair[0]) / first)))
+}
+
 /// How long an epoch took by the clock. Where its beginning and its end were read at one go the clock cannot tell, nor
 /// where it runs a second and more short of the `printed` seconds: then a buffer held the beginning back.
 fn clock_seconds(began_ms: Option<u64>, ended_ms: Option<u64>, printed: Option<f64>) -> Option<f64> {
@@ -569,6 +580,18 @@ mod tests {
         assert_eq!(clocked(&portions), [None; 5]);
         // A beginning that was held back.
         assert_eq!(clocked(&[(start(1), 1000), (end(1, Some(5.0)), 1300)]), [None]);
+    }
+
+    #[test]
+    fn times_that_grow_like_a_sum_are_none_of_single_epochs() {
+        let printed = |times: [f64; 3]| {
+            let mut fold = Fold::default();
+            for (epoch, seconds) in (1..).zip(times) {
+                fold.apply(end(epoch, Some(seconds)), None);
+            }
+            fold.progress(None).epochs.iter().filter_map(|epoch| epoch.printed_seconds).count()
+        };
+        assert_eq!((printed([60.0, 121.0, 179.0]), printed([60.0, 65.0, 58.0])), (0, 3));
     }
 
     #[test]
