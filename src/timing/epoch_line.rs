@@ -271,7 +271,6 @@ impl EpochLine {
             Event::Figures { facts } if facts.throughput.is_some() && !scan::holds(text, "request") => {
                 Some(Event::Figures { facts })
             }
-            Event::Validation { facts } if self.open.is_some() => self.close(facts),
             _ if !self.known => None,
             event => Some(event),
         }

@@ -64,6 +64,14 @@ pub(super) struct Fold {
     pace: Pace,
     curves: Curves,
     trained: Trained,
+    /// True once an epoch went on behind an evaluation or had none: then an evaluation is no end of an epoch.
+    midway: bool,
+    /// Whether only an evaluation said that the last epoch is over.
+    unsure: bool,
+    /// True once a line said that an epoch is over.
+    ends: bool,
+    /// The last step of the epoch before the open one.
+    last_of_epoch: Option<u64>,
     /// Whether the figures of the line at hand count.
     counts: bool,
     /// How long all took by the last line that said so, and how often that was less than before.
@@ -86,6 +94,9 @@ impl Fold {
             (true, Some(true)) if !announced_last => Some(EpochNumbering::ZeroBased),
             (true, _) => Some(EpochNumbering::OneBased),
         };
+        if grow_like_a_sum(&progress.epochs) {
+            progress.epochs.iter_mut().for_each(|epoch| epoch.printed_seconds = None);
+        }
         progress.step_times = self.pace.times();
         progress.points = self.curves.points();
         progress
@@ -161,8 +172,11 @@ impl Fold {
             }
             Event::EpochOver { seconds, step, ref facts } => self.over(seconds, step, facts, at_ms),
             Event::Validation { ref facts } => {
-                self.close(None, at_ms);
-                self.amend(&self.evaluated(facts));
+                if !self.midway && self.open.is_some() {
+                    self.close(None, at_ms);
+                    self.unsure = true;
+                }
+                self.figures(&self.evaluated(facts));
             }
             Event::Figures { ref facts } => self.figures(facts),
             Event::RunEnd { seconds, ref facts } => {
@@ -196,7 +210,10 @@ impl Fold {
     fn start(&mut self, epoch: u64, at_ms: Option<u64>) {
         self.number(epoch);
         match &self.open {
-            Some(open) if open.epoch < epoch => self.close(None, at_ms),
+            Some(open) if open.epoch < epoch => {
+                self.midway = true;
+                self.close(None, at_ms);
+            }
             // Every rank says that it begins.
             Some(open) if open.epoch == epoch => return,
             _ => {}
@@ -210,6 +227,10 @@ impl Fold {
             Some(of) => step <= of / 2,
             None => self.progress.last_step.is_none_or(|last| last.step.is_none_or(|last| step <= last)),
         };
+        let further = self.progress.last_step.is_some_and(|last| last.step.is_some_and(|last| step > last));
+        if self.unsure && further && self.ended.is_some_and(|ended| ended.epoch == epoch) {
+            self.reopen();
+        }
         match self.reach(epoch, anew, at_ms) {
             Standing::Stale => return,
             Standing::Ended => self.amend(facts),
@@ -270,6 +291,7 @@ impl Fold {
     }
 
     fn end(&mut self, epoch: u64, seconds: Option<f64>, facts: &Facts<'_>, at_ms: Option<u64>) {
+        self.ends = true;
         if self.reach(epoch, true, at_ms) == Standing::Open {
             self.note(facts, false, at_ms);
             self.close(seconds, at_ms);
@@ -318,7 +340,7 @@ impl Fold {
             Some(open) if open.epoch == epoch => return Standing::Open,
             Some(open) if open.epoch > epoch && (!anew || self.just_ended(epoch)) => return Standing::Stale,
             Some(open) if open.epoch < epoch => self.close(None, at_ms),
-            Some(_) => self.open = None,
+            Some(_) => self.leave(at_ms),
             None => {}
         }
         match self.ended {
@@ -417,9 +439,37 @@ impl Fold {
         self.progress.steps_per_epoch = of.or(self.progress.steps_per_epoch);
     }
 
+    /// Another training begins: the open epoch is over where it came as far as the one before, and the program never says
+    /// that one is over; else nobody knows.
+    fn leave(&mut self, at_ms: Option<u64>) {
+        let far = self.open.as_ref().is_some_and(|open| {
+            let last = self.progress.last_step.filter(|last| last.epoch == Some(open.epoch));
+            !self.ends
+                && open.stepped
+                && open.lines > 2
+                && last.is_some_and(|last| last.step == self.last_of_epoch)
+        });
+        if far { self.close(None, at_ms) } else { self.open = None }
+    }
+
+    /// Takes back that an epoch is over: it goes on behind an evaluation.
+    fn reopen(&mut self) {
+        let Some((ended, last)) = self.ended.zip(self.progress.epochs.pop()) else { return };
+        self.midway = true;
+        self.progress.epochs_completed -= 1;
+        self.progress.restarts -= u32::from(last.warmup && self.progress.epochs_completed > 0);
+        self.open_epoch(ended.epoch, ended.began_ms, false);
+        if let Some(open) = &mut self.open {
+            (open.stepped, open.metrics) = (true, last.metrics);
+        }
+    }
+
     /// Ends the open epoch.
     fn close(&mut self, seconds: Option<f64>, at_ms: Option<u64>) {
         let Some(open) = self.open.take() else { return };
+        self.unsure = false;
+        let last = self.progress.last_step.filter(|last| open.stepped && last.epoch == Some(open.epoch));
+        self.last_of_epoch = last.and_then(|last| last.step);
         let seconds = seconds.filter(|seconds| is_time(*seconds));
         // When the only line of an epoch came says nothing of when the epoch began.
         let began_ms = open.began_ms.filter(|_| !(open.began_with_line && open.lines <= 1));
@@ -444,6 +494,14 @@ impl Fold {
             ..Epoch::default()
         });
     }
+}
+
+/// True where the printed times of epochs are those since the beginning: three or more, each longer than the one before by
+/// about the first.
+fn grow_like_a_sum(epochs: &[Epoch]) -> bool {
+    let times: Vec<f64> = epochs.iter().filter_map(|epoch| epoch.printed_seconds).collect();
+    let Some(first) = times.first().filter(|first| times.len() > 2 && **first >= 1.0) else { return false };
+    times.windows(2).all(|pair| (0.5..2.0).contains(&((pair[1] - pair[0]) / first)))
 }
 
 /// How long an epoch took by the clock. Where its beginning and its end were read at one go the clock cannot tell, nor
@@ -522,6 +580,18 @@ mod tests {
         assert_eq!(clocked(&portions), [None; 5]);
         // A beginning that was held back.
         assert_eq!(clocked(&[(start(1), 1000), (end(1, Some(5.0)), 1300)]), [None]);
+    }
+
+    #[test]
+    fn times_that_grow_like_a_sum_are_none_of_single_epochs() {
+        let printed = |times: [f64; 3]| {
+            let mut fold = Fold::default();
+            for (epoch, seconds) in (1..).zip(times) {
+                fold.apply(end(epoch, Some(seconds)), None);
+            }
+            fold.progress(None).epochs.iter().filter_map(|epoch| epoch.printed_seconds).count()
+        };
+        assert_eq!((printed([60.0, 121.0, 179.0]), printed([60.0, 65.0, 58.0])), (0, 3));
     }
 
     #[test]

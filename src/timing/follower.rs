@@ -8,6 +8,7 @@ use super::event::{Event, Line, Recogniser, Weight};
 use super::families;
 use super::fold::Fold;
 use super::lines::{Lines, Piece, plain};
+use super::names;
 use super::pattern::{Pattern, PatternError};
 use super::prefix;
 use super::screen::Screen;
@@ -395,13 +396,19 @@ impl Reader {
         speaking.sort_by_key(|speaker| speaker.order());
         // The figures of a final evaluation come after all training, whoever reads that.
         let scores = self.speakers.iter().filter(|speaker| speaker.recogniser.name() == "score");
-        let scores: Vec<Progress> = scores.map(|speaker| speaker.fold.progress(None)).collect();
+        let mut scores: Vec<Progress> = scores.map(|speaker| speaker.fold.progress(None)).collect();
         let Some((first, others)) = speaking.split_first() else {
             let mut progress = Progress::default();
             scores.into_iter().for_each(|score| fill_scores(&mut progress, score));
             return progress;
         };
         let mut progress = first.progress();
+        // Beside a training's own figures a plain `Accuracy: 0.9` is of nobody knows what.
+        for score in &mut scores {
+            let named = |name: &str| names::subject(name).is_some();
+            score.last_metrics.retain(|name, _| named(name));
+            score.points.iter_mut().for_each(|point| point.metrics.retain(|name, _| named(name)));
+        }
         let equal = |other: &&&Speaker| {
             // Bars are drawn between plain lines, not between those of a framework that draws its own.
             let (ours, others) = (first.recogniser.weight(), other.recogniser.weight());

@@ -284,7 +284,7 @@ pub(super) const PROGRAMS: [Program; 10] = [
                 r"Step +(?<step>\d+)/ *(?<of>\d+);(?<figures>[^/]*;) *(?<tokens>[\d.]+)[^;]* tok/s",
                 "Step 2250/200000; acc:  31.18; ppl: 57.53; xent: 4.05; lr: 0.00028; 5092/261 tok/s;   6641 sec",
             ),
-            (Says::Figures, r"(?<name>Validation \w+): (?<value>\S+)", "Validation perplexity: 12.3"),
+            (Says::Scored, r"(?<name>Validation \w+): (?<value>\S+)", "Validation perplexity: 12.3"),
         ],
     },
     // espnet2/train/trainer.py and reporter.py of ESPnet 0.9 to 202402; `train_time` is the mean time of an iteration

@@ -44,12 +44,12 @@ impl Trained {
 /// Of what a figure is, `train` or an evaluation, where its name says so: `train_loss`, `Val Acc`.
 pub(super) fn subject(name: &str) -> Option<&'static str> {
     let mut words = name.split(|c: char| !c.is_ascii_alphabetic());
-    words.find_map(|word| match word.to_ascii_lowercase().as_str() {
-        "train" | "training" | "tr" => Some("train"),
-        "val" | "valid" | "validation" => Some("val"),
-        "test" | "testing" => Some("test"),
-        "eval" | "evaluation" => Some("eval"),
-        "dev" => Some("dev"),
+    words.find_map(|word| match word.to_ascii_lowercase() {
+        word if word == "tr" || word.starts_with("train") => Some("train"),
+        word if word.starts_with("val") && !word.starts_with("valu") => Some("val"),
+        word if word.starts_with("test") => Some("test"),
+        word if word.starts_with("eval") => Some("eval"),
+        word if word == "dev" => Some("dev"),
         _ => None,
     })
 }

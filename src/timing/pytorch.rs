@@ -63,7 +63,8 @@ impl Recogniser for PyTorch {
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         if let Some(event) = self.read_line(line) {
             // Of the example's last line the figures stay those without a prefix too.
-            if let Event::Validation { facts } = &event
+            if self.stepped
+                && let Event::Validation { facts } = &event
                 && facts.metrics.iter().any(|(name, _)| name.starts_with("val_"))
             {
                 let mut facts = facts.clone();

@@ -274,7 +274,7 @@ pub(super) fn name(between: &str) -> &str {
     let begin = name.rfind(" - ").map_or(begin, |at| begin.max(at + 3));
     let begin = name.rfind(": ").map_or(begin, |at| begin.max(at + 2));
     let name = name.strip_suffix(" is").filter(|name| name.len() >= begin).unwrap_or(name);
-    name[begin..].trim_start_matches([' ', '-', ':', '>', '=', '.', '%', '*', '/']).trim_end()
+    name[begin..].trim_start_matches(|c| !is_word(c)).trim_end()
 }
 
 /// `name` as a figure's name where the form of its line says that it is one; `None` where it cannot be one, as a sentence

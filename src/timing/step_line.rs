@@ -240,7 +240,6 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
             text,
             &[
                 "loss",
-                "acc",
                 "avg loss",
                 "average loss",
                 "avg. loss",
@@ -250,6 +249,8 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
                 "training speed",
             ],
         );
+        // What the quickstart of PyTorch prints of a test.
+        let said = said || scan::starts_with_any(text, &["accuracy:"]) && scan::holds(text, ", avg loss:");
         let facts = plain_figures::read(text).facts;
         // Requests are what an inference serves.
         let told = (!facts.metrics.is_empty() || facts.throughput.is_some()) && !text.contains("requests/s");

@@ -325,38 +325,6 @@ mod tests {
         }
     }
 
-    /// Epochs and the length of the last, of bars without a name; each with its steps and seconds.
-    fn bare(bars: &[(u64, u64)]) -> (u32, u64) {
-        let mut tqdm = Tqdm::default();
-        let (mut over, mut last) = (0, 0);
-        let mut say = |event: Event<'_>| match event {
-            Event::EpochOver { step, .. } => (over, last) = (over + 1, step.map_or(0, |(step, _)| step)),
-            Event::EpochEnd { step, .. } => (over, last) = (over + 1, step.map_or(0, |(step, _)| step)),
-            _ => {}
-        };
-        for (of, seconds) in bars {
-            for (done, at) in [(of / 2, seconds / 2), (*of, *seconds)] {
-                let text = format!("{}%|#| {done}/{of} [00:{at:02}<00:01,  1.00it/s]", done * 100 / of);
-                tqdm.read(&Line { text: &text, redrawn: false }, &mut say);
-            }
-        }
-        tqdm.read(&Line { text: "Best epoch was 4", redrawn: false }, &mut say);
-        (over, last)
-    }
-
-    #[test]
-    fn of_bars_of_two_lengths_the_evaluation_takes_less_time() {
-        let (validation, training) = ((20, 4), (200, 50));
-        let epochs = [[training, validation]; 4].concat();
-        let (of_training, last) = bare(&[&[validation], &epochs[..]].concat());
-        assert!(of_training > 3 && last == 200, "{of_training} epochs of {last} steps");
-        // The bar of the longer evaluation is quick.
-        let epochs = [[(20, 50), (220, 4)]; 4].concat();
-        let (of_training, last) = bare(&epochs);
-        assert!(of_training > 2 && last == 20, "{of_training} epochs of {last} steps");
-        assert_eq!(bare(&[(20, 30); 40]).0, 40);
-    }
-
     #[test]
     fn bar_around_epochs_that_names_the_running_one_counts_epochs() {
         let mut tqdm = Tqdm::default();
@@ -375,9 +343,21 @@ mod tests {
     }
 
     #[test]
-    fn bar_without_a_name_that_took_no_second_says_nothing() {
-        let mut tqdm = Tqdm::default();
-        let text = "100%|##########| 100/100 [00:00<00:00, 555.32it/s]";
-        tqdm.read(&Line { text, redrawn: false }, &mut |event| panic!("{event:?}"));
+    fn bar_without_a_name_and_figures_says_nothing_but_below_the_line_of_its_epoch() {
+        let bar = "100%|##########| 100/100 [00:07<00:00, 14.32it/s]";
+        let ends = |lines: &[&str]| {
+            let (mut tqdm, mut ends) = (Tqdm::default(), 0);
+            for text in lines {
+                tqdm.read(&Line { text, redrawn: false }, &mut |event| match event {
+                    Event::EpochEnd { epoch: 3, .. } => ends += 1,
+                    other => panic!("{other:?}"),
+                });
+            }
+            ends
+        };
+        assert_eq!(ends(&[bar, bar]), 0);
+        let evaluation = "100%|##########| 20/20 [00:02<00:00, 10.32it/s]";
+        assert_eq!(ends(&["Epoch 3/10", "----------", bar, evaluation]), 1);
+        assert_eq!(ends(&["Epoch 3/10", "Extracting features", bar]), 0);
     }
 }
