@@ -107,7 +107,7 @@ pub fn logs(data: &[u8]) {
         return events(log, usize::from(mode / 2) + 1);
     }
     let follower = || Follower::new(None).expect("no pattern, no fault");
-    let mut whole = follower().of_saved();
+    let mut whole = follower();
     whole.feed(log, None);
     whole.finish(None);
     let mut cut = follower();
