@@ -134,7 +134,7 @@ pub struct Seen {
     pub error: Option<RefusalSeen>,
     /// Further outputs in the same text.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub also: Vec<Seen>,
+    pub also: Vec<Self>,
     /// Commands whose output was not recognised, in a text of several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<String>,
