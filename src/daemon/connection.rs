@@ -1,6 +1,7 @@
 //! One client's connection: messages in, responses out, each within its time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -132,6 +133,7 @@ async fn receive(
         };
         decoder.push(&buffer[..count]);
     }
+    let waits = AtomicBool::new(false);
     let rest = async {
         let mut place = None;
         loop {
@@ -140,7 +142,9 @@ async fn receive(
             }
             let wanted = decoder.wanted().map_err(|error| bad(&error))?;
             if wanted > LONG && place.is_none() {
+                waits.store(true, Ordering::Relaxed);
                 place = places.take().await;
+                waits.store(false, Ordering::Relaxed);
             }
             let room = wanted.min(buffer.len());
             match stream.read(&mut buffer[..room]).await {
@@ -150,7 +154,12 @@ async fn receive(
         }
     };
     timeout(patience.request, rest).await.unwrap_or_else(|_| {
-        Err(Response::refused(RefusalKind::BadRequest, "the message took too long to arrive"))
+        Err(match waits.load(Ordering::Relaxed) {
+            true => {
+                Response::refused(RefusalKind::Busy, "other long messages are being read; try again later")
+            }
+            false => Response::refused(RefusalKind::BadRequest, "the message took too long to arrive"),
+        })
     })
 }
 

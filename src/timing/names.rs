@@ -30,8 +30,12 @@ impl Trained {
         self.names.contains(&*canonical(name))
     }
 
-    /// The metrics of an evaluation: those that training has too, and any plain `loss`, with `prefix` before their names.
+    /// The metrics of an evaluation: those that training has too, and any plain `loss`, with `prefix` before their names, unless
+    /// the evaluation has one of that name already.
     pub(super) fn tell_apart<'a>(&self, prefix: &str, mut metrics: Vec<Metric<'a>>) -> Vec<Metric<'a>> {
+        let own: Vec<String> = metrics.iter().map(|(name, _)| name.to_string()).collect();
+        let is_taken = |name: &str| own.iter().any(|other| other.strip_prefix(prefix) == Some(name));
+        metrics.retain(|(name, _)| !is_taken(name));
         for (name, _) in &mut metrics {
             if self.has(name) || name.eq_ignore_ascii_case("loss") {
                 *name = format!("{prefix}{name}").into();
@@ -55,7 +59,8 @@ pub(super) fn subject(name: &str) -> Option<&'static str> {
 }
 
 /// Ends of words that say what trainings are measured by: `loss` as in `CELoss`.
-const MEASURES: [&str; 30] = [
+const MEASURES: [&str; 31] = [
+    "gan",
     "loss",
     "losses",
     "acc",
@@ -89,7 +94,9 @@ const MEASURES: [&str; 30] = [
 ];
 
 /// Whole words that say it.
-const MEASURE_WORDS: [&str; 34] = [
+const MEASURE_WORDS: [&str; 36] = [
+    "fake",
+    "real",
     "f",
     "map",
     "ap",
@@ -126,10 +133,14 @@ const MEASURE_WORDS: [&str; 34] = [
     "metric",
 ];
 
+/// Loss, accuracy (rate), precision; Chinese parts no words.
+const CHINESE: [&str; 3] = ["损失", "准确", "精度"];
+
 /// True for names that tell what a training is measured by; `l_pix` is how BasicSR writes a loss.
 pub(super) fn is_measure(name: &str) -> bool {
     let words = name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
     name.starts_with("l_")
+        || CHINESE.iter().any(|word| name.contains(word))
         || words.map(str::to_ascii_lowercase).any(|word| {
             MEASURES.iter().any(|end| word.ends_with(end)) || MEASURE_WORDS.contains(&word.as_str())
         })

@@ -197,7 +197,9 @@ pub(super) fn first_time(text: &str) -> Option<f64> {
         if let Some((seconds, rest)) = bar::clock(from) {
             // `finished at Sat Oct 25 02:20:47 2025` is a time of day.
             let year = rest.trim_start();
+            let before = &text[..text.len() - from.len()];
             let of_day = between.trim_end().ends_with(" at")
+                || is_date(before.trim_end_matches([' ', 'T', ',']))
                 || rest.len() > year.len()
                     && scan::unsigned(year).is_some_and(|(year, _)| (1990..2100).contains(&year));
             if of_day {
@@ -211,6 +213,14 @@ pub(super) fn first_time(text: &str) -> Option<f64> {
         }
     }
     None
+}
+
+/// True where a text ends with a date: `2026-03-08`, `08/03/2026`.
+fn is_date(text: &str) -> bool {
+    let from = text.rfind(|c: char| !c.is_ascii_digit() && !matches!(c, '-' | '/')).map_or(0, |at| at + 1);
+    let parts = || text[from..].split(['-', '/']);
+    let has_year = || parts().any(|part| part.len() == 4);
+    parts().count() == 3 && has_year() && parts().all(|part| !part.is_empty() && part.len() <= 4)
 }
 
 /// Reads a line of figures of the epoch before: `train Loss: 0.5 Acc: 0.7`, `Val. Loss: 0.4 | Val. Acc: 81%`.
@@ -322,6 +332,14 @@ mod tests {
             trailing("loss: 2.301498  [   64/60000]"),
             Some(Event::Iteration { step: Some(64), of: Some(60_000), .. })
         ));
+    }
+
+    #[test]
+    fn time_of_day_behind_a_date_is_no_duration() {
+        for text in ["Training complete (2026-03-08 23:06:17)", "Training finished 03/08/2026 23:06:17"] {
+            assert!(!matches!(total(text, true), Some(Event::RunEnd { seconds: Some(_), .. })), "{text}");
+        }
+        assert_eq!(first_time("took 1/2 23:06:17"), Some(83_177.0));
     }
 
     #[test]

@@ -108,8 +108,8 @@ fn run_that_nobody_knew_is_not_called_running_because_its_scheduler_is_silent() 
 #[test]
 fn a_job_id_that_is_handed_out_again_lends_its_state_to_the_later_run_only() {
     let env = TestEnv::new();
-    slow_slurm(&env);
-    let _ = env.fake("sbatch").stdout("5001\n");
+    let _ =
+        (env.fake("squeue"), env.fake("scontrol"), env.fake("sinfo"), env.fake("sbatch").stdout("5001\n"));
     let file = env.job("true", "");
     let submit = || -> String {
         let submit = env.dlrun(["submit", "--scheduler", "slurm", "--no-check", "--json"]).arg(&file);
