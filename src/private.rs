@@ -223,17 +223,36 @@ impl PrivateDir {
             Err(error) if owner_at(&shared.join(&name)).is_some_and(|owner| owner != user) => error,
             other => return other,
         };
+        let found = Self::beside(shared, &name);
+        let Some(random) = getrandom::u64().ok().filter(|_| found.is_none()) else {
+            return found.ok_or(taken);
+        };
+        Self::create_in_shared(&shared.join(format!("{name}-{random:016x}")))
+    }
+
+    /// The directory that [`PrivateDir::of_user`] would give, where it is there.
+    #[must_use]
+    pub fn find_of_user(shared: &Path) -> Option<Self> {
+        let user = geteuid().as_raw();
+        let name = format!("dlrun-{user}");
+        match owner_at(&shared.join(&name))? {
+            owner if owner == user => Self::open(&shared.join(&name)).ok(),
+            _ => Self::beside(shared, &name),
+        }
+    }
+
+    /// The first own NAME-RANDOM.
+    fn beside(shared: &Path, name: &str) -> Option<Self> {
         let beside = format!("{name}-");
+        let user = geteuid().as_raw();
         let entries = fs::read_dir(shared).into_iter().flatten().flatten();
         let is_own = |entry: &fs::DirEntry| {
             entry.file_name().as_encoded_bytes().starts_with(beside.as_bytes())
                 && owner_at(&entry.path()) == Some(user)
         };
-        let found = entries.filter(is_own).find_map(|entry| Self::create_in_shared(&entry.path()).ok());
-        let Some(random) = getrandom::u64().ok().filter(|_| found.is_none()) else {
-            return found.ok_or(taken);
-        };
-        Self::create_in_shared(&shared.join(format!("{beside}{random:016x}")))
+        let mut found: Vec<PathBuf> = entries.filter(is_own).map(|entry| entry.path()).collect();
+        found.sort();
+        found.iter().find_map(|path| Self::create_in_shared(path).ok())
     }
 
     fn private(path: &Path, flags: OFlag) -> Result<Self, PrivateError> {

@@ -164,7 +164,7 @@ impl DaemonSettings {
     /// Further names of this machine by which that address may be asked.
     pub fn metrics_hosts(&self) -> impl Iterator<Item = &str> {
         let hosts = self.values.text("metrics.hosts").unwrap_or_default();
-        hosts.split(',').filter(|host| !host.is_empty())
+        hosts.split(',').map(str::trim).filter(|host| !host.is_empty())
     }
 
     /// Whether that address also gives series of single runs.

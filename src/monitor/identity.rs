@@ -28,6 +28,17 @@ pub fn is_alive(pid: u32, start_time_ticks: u64) -> bool {
     stat.is_ok_and(|(stat, _)| stat.start_time_ticks == start_time_ticks && !stat.is_ended())
 }
 
+/// True where that process certainly runs no longer; false also where the kernel does not say, as without room for an open file.
+#[must_use]
+pub fn is_gone(pid: u32, start_time_ticks: u64) -> bool {
+    match proc().stat(pid) {
+        Ok((stat, _)) => stat.start_time_ticks != start_time_ticks || stat.is_ended(),
+        Err(error) => {
+            error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ESRCH)
+        }
+    }
+}
+
 /// How long ago a process was started that was started so many clock ticks after boot (`/proc/uptime`).
 ///
 /// # Errors

@@ -286,7 +286,7 @@ impl Progress {
             return format!("{all}{of}");
         }
         let is_from_0 = self.epoch_numbering == Some(EpochNumbering::ZeroBased);
-        let last = self.epochs.last().map_or(0, |last| last.epoch + u64::from(is_from_0));
+        let last = self.epochs.last().map_or(0, |last| last.epoch.saturating_add(u64::from(is_from_0)));
         let times = if self.restarts == 1 { "once".to_owned() } else { format!("{} times", self.restarts) };
         format!("{last}{of} ({all} in all, counted anew {times})")
     }

@@ -95,7 +95,7 @@ impl Store {
         let sql = format!(
             "SELECT {KEY}, run.run_id, node.updated_at_ms FROM run JOIN attempt ON attempt.run = run.id
                  JOIN node ON node.attempt = attempt.id
-             WHERE run.submitted_at_ms >= ?1 AND run.origin IS NULL AND node.state = 'running'
+             WHERE coalesce(run.ended_at_ms, run.submitted_at_ms) >= ?1 AND run.origin IS NULL AND node.state = 'running'
                  AND run.state NOT IN ('pending', 'running', 'suspended', 'unknown')"
         );
         self.rows(&sql, [integer(oldest_ms)], |row| {

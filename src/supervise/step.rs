@@ -57,6 +57,8 @@ pub(super) fn name_of(pid: u32) -> Option<String> {
 pub(super) struct Step {
     /// `None`: whoever ends the job's processes needs no help.
     process: Option<Process>,
+    /// It was gone at the last look too: a training is ended on no single answer.
+    was_gone: bool,
     command: Process,
     kill_wait: Duration,
     /// When SIGKILL follows SIGTERM, and what got that.
@@ -65,7 +67,7 @@ pub(super) struct Step {
 
 impl Step {
     pub(super) fn new(process: Option<Process>, command: Process, kill_wait: Duration) -> Self {
-        Self { process, command, kill_wait, ending: None }
+        Self { process, was_gone: false, command, kill_wait, ending: None }
     }
 
     /// True where the training is to be ended, now or once Slurm has ended the step.
@@ -77,10 +79,12 @@ impl Step {
     /// Ends a training that outlived its step, as Slurm ends one: with SIGTERM, and after a while with SIGKILL. Returns what is
     /// to be noted, once.
     pub(super) fn tend(&mut self, now: Instant) -> Option<String> {
-        let step = self.process.filter(|step| !step.is_alive())?;
+        let gone = self.process.filter(|step| identity::is_gone(step.pid, step.start));
+        let step = gone.filter(|_| std::mem::replace(&mut self.was_gone, gone.is_some()))?;
         if let Some((kill_at, family)) = &mut self.ending {
             if now >= *kill_at {
-                family.extend(family_of(self.command));
+                let new = family_of(self.command).into_iter().filter(|process| !family.contains(process));
+                family.extend(new.collect::<Vec<_>>());
                 family.iter().for_each(|process| process.send(Signal::SIGKILL));
             }
             return None;
@@ -154,7 +158,7 @@ mod tests {
 
     #[test]
     fn training_that_outlives_its_step_gets_sigterm_and_then_sigkill_with_its_children() {
-        let script = "trap '' TERM; sh -c 'trap \"\" TERM; echo ready; while :; do sleep 1; done' & wait";
+        let script = "trap '' TERM; sh -c 'trap \"\" TERM; echo ready; while :; do sleep 600; done' & wait";
         let mut training = started(script);
         let mut line = [0; 6];
         std::io::Read::read_exact(training.stdout.as_mut().expect("piped"), &mut line)
@@ -166,6 +170,7 @@ mod tests {
         let mut ending = Step::new(Some(of(&step)), command, Duration::from_secs(30));
         end(step);
         let begin = Instant::now();
+        assert_eq!(ending.tend(begin), None, "one look is not enough");
         assert!(ending.tend(begin).is_some_and(|note| note.contains("Slurm had ended the job")));
         assert_eq!(ending.tend(begin + Duration::from_secs(29)), None);
         assert!(ending.has_training() && family.iter().all(|process| process.is_alive()), "they ignore it");

@@ -172,6 +172,10 @@ impl Watch {
     /// Continues the record of a watcher that was killed, and notes the hole.
     fn take_over(&mut self, former: Option<Resumed>) {
         self.account.take_over(former.as_ref());
+        if self.account.clock_steps().next().is_some() {
+            // It is on record already.
+            self.steps = clock::Steps::since(clock::booted_at_ms());
+        }
         let times = former.iter().flat_map(|former| former.times.iter().copied());
         self.account.has_samples(times, self.slack_ms());
         self.before = former.map(|former| former.record.progress);
@@ -354,7 +358,7 @@ impl Watch {
         // A command without a run has no place.
         let state_dir =
             context.run_id.as_ref().and(context.state_dir.as_ref()).map(|dir| dir.to_string_lossy());
-        let is_kept = state_dir.is_some_and(|dir| keep_late(&dir, &record));
+        let is_kept = state_dir.is_some_and(|dir| keep_late(&dir, self.link.placed.is_some(), &record));
         tracing::warn!(why, is_kept, "the last record did not reach the disk in time");
     }
 

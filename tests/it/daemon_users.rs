@@ -356,6 +356,8 @@ fn the_heaviest_records_of_many_users_fit_half_the_memory_of_the_unit() {
     daemon.start_again(&place);
     wait_for("the runs to be watched again", || recorded::is_adopted(&alice.run_dir(&run)));
     crate::support::tell(&format!("{told:?}: {flooded}; after a restart {}", high(&daemon)));
+    let taken: usize = told.iter().filter_map(|line| line.split(' ').next()?.parse::<usize>().ok()).sum();
+    assert!((30..=64).contains(&taken), "{told:?}");
     fs::write(&over, "").expect("it is ours");
     wait_for("the flood to end", || floods.iter_mut().all(|flood| flood.try_wait().expect("ours").is_some()));
     stop(&alice, &run);

@@ -377,11 +377,14 @@ fn live_runs_lose_their_oldest_samples_where_there_is_no_room() {
     let kept = store.retain(BEGIN_MS, u64::MAX, before - 10_000).expect("kept");
     assert!(kept.forgotten.is_empty() && kept.after_bytes <= before - 10_000 && !kept.more, "{kept:?}");
     let [gone] = kept.shortened[..] else { panic!("{kept:?}") };
-    assert_eq!((gone.node, gone.from_ms, gone.samples), (many, samples[0].at_ms, 3_600));
+    assert_eq!(
+        (gone.node, gone.from_ms, gone.samples, gone.collected),
+        (many, samples[0].at_ms, 3_600, false)
+    );
     let left = store.read_samples(many, 0).expect("read");
     assert_eq!(left, samples[3_600..]);
     assert_eq!(gone.to_ms, samples[3_599].at_ms);
-    // What its client has not collected yet it still can, and what comes goes on.
+    // The rest its client can still collect, and what comes goes on.
     assert!(store.collect(many, None, 1 << 20).expect("read").is_some());
     let kept = store.retain(BEGIN_MS, u64::MAX, 0).expect("kept");
     assert!(

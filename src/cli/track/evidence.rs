@@ -80,7 +80,7 @@ fn unmarked_end(text: &str, who: &str) -> Option<(Sentinel, String)> {
     text.lines().rev().find_map(|line| {
         let said = line.strip_prefix("dlrun: the job ended with exit code ")?;
         let (said, mark) = said.strip_suffix(']')?.rsplit_once(" [")?;
-        let mut words = mark.strip_prefix(who)?.split_whitespace();
+        let mut words = mark.strip_prefix(who)?.strip_prefix(' ')?.split_whitespace();
         let (at_ms, uptime_ms) = (words.next()?.parse().ok()?, words.next()?.parse().ok());
         let (exit_code, node) = (words.next()?.parse().ok()?, words.next()?.to_owned());
         let why = said.split_once("recorded: ")?.1.to_owned();
@@ -144,7 +144,9 @@ mod tests {
         let (mark, why) = unmarked_end(&text, "r1 0.1").expect("an end");
         assert_eq!((mark.at_ms, mark.uptime_ms, mark.exit_code, &*mark.node), (70, Some(5), Some(3), "n1"));
         assert_eq!(why, "No space left on device");
-        for (text, who) in [(&*text, "r1 0.0"), (&text, "r2 0.1"), (&line[..line.len() - 9], "r1 0.1")] {
+        for (text, who) in
+            [(&*text, "r1 0.0"), (&text, "r2 0.1"), (&line[..line.len() - 9], "r1 0.1"), (&text, "r1 0")]
+        {
             assert_eq!(unmarked_end(text, who), None, "{text}");
         }
     }

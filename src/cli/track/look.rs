@@ -133,10 +133,11 @@ fn is_notable(element: &Element) -> bool {
     }
 }
 
-/// Keeps a scheduler's last words before it forgets them. Of an array not that elements completed: their marks say so, and there may be
-/// ten thousand.
-pub(super) fn keep_verdicts(run: &RunDir, record: &RunRecord, entries: &[QueueEntry]) {
-    let is_known = |entry: &QueueEntry| record.array.is_some() && entry.state == JobState::Completed;
+/// Keeps a scheduler's last words before it forgets them, but not that jobs completed where their marks say so; of an array there may
+/// be ten thousand.
+pub(super) fn keep_verdicts(run: &RunDir, record: &RunRecord, look: &Look, entries: &[QueueEntry]) {
+    let has_mark = record.array.is_some() || look.reading.outcome.end.is_some();
+    let is_known = |entry: &QueueEntry| has_mark && entry.state == JobState::Completed;
     let is_end =
         |entry: &&QueueEntry| entry.state.is_final() && entry.ended_at_ms.is_some() && !is_known(entry);
     let ends: Vec<QueueEntry> = entries.iter().filter(is_end).cloned().collect();
@@ -302,7 +303,8 @@ mod tests {
         mark(&run, "0.0", "start.json", "null");
         mark(&run, "0.0", "end.json", "143");
         let ends = [entry(JobState::Timeout, Some("0")), entry(JobState::Cancelled, Some("1-3"))];
-        keep_verdicts(&run, &record(Some("0-3")), &ends);
+        let look = look(&run, &record(Some("0-3")), &Heard::default(), Vec::new(), false).expect("listed");
+        keep_verdicts(&run, &record(Some("0-3")), &look, &ends);
         let cancelled = JobState::Cancelled;
         let seen = elements(&run, &[], Vec::new());
         assert_eq!(states(&seen), [JobState::Timeout, cancelled, cancelled, cancelled]);

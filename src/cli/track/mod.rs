@@ -51,6 +51,8 @@ struct Seen {
     grown: bool,
 }
 
+/// For so long after a run's end its records are looked at again, in milliseconds.
+const GROWS_MS: u64 = 86_400_000;
 /// A run of which nothing was heard for so long is not asked about any more unless it is named, in milliseconds.
 pub(crate) const FORGET_AFTER_MS: u64 = 14 * 86_400_000;
 
@@ -79,7 +81,7 @@ impl<'a> Tracker<'a> {
         let oldest = now_ms().saturating_sub(FORGET_AFTER_MS);
         let mut rows = self.store.unfinished()?;
         rows.retain(|row| row.status.state != JobState::Unknown || row.record.submitted_at_ms >= oldest);
-        let grown = self.grown()?;
+        let grown = self.grown(None);
         for run_id in &grown {
             rows.extend(self.store.run(run_id)?);
         }
@@ -106,7 +108,7 @@ impl<'a> Tracker<'a> {
             let look = self.look(&run, &record, heard, false)?;
             let grown = grown.contains(run.run_id());
             if grown || look.status != before.status || record != before.record || !look.changed.is_empty() {
-                look::keep_verdicts(&run, &record, &heard.entries);
+                look::keep_verdicts(&run, &record, &look, &heard.entries);
                 changed.push(Seen { run, record, look, grown });
             }
         }
@@ -115,16 +117,17 @@ impl<'a> Tracker<'a> {
     }
 
     /// Runs that are over with records that were written since they were read: a training may outlive its job, and what a full disk
-    /// kept from the record is written when there is room.
-    fn grown(&self) -> Result<BTreeSet<RunId>, Error> {
-        let records = self.store.unfinished_records(now_ms().saturating_sub(FORGET_AFTER_MS))?;
+    /// kept from the record is written when there is room. Of `wanted` only, or of all that ended within a day.
+    fn grown(&self, wanted: Option<&[RunId]>) -> BTreeSet<RunId> {
+        let since_ms = wanted.map_or_else(|| now_ms().saturating_sub(GROWS_MS), |_| 0);
+        let records = self.store.unfinished_records(since_ms).unwrap_or_default().into_iter();
+        let records = records.filter(|(key, _)| wanted.is_none_or(|wanted| wanted.contains(&key.run_id)));
         let grew = |key: &MeasureKey, read_ms: u64| {
             let run = self.state.run(&key.run_id);
             let record = run.and_then(|run| run.node_dir(key)).and_then(|dir| dir.read_record());
             record.is_ok_and(|record| record.updated_at_ms != read_ms)
         };
-        let grown = records.into_iter().filter(|(key, read_ms)| grew(key, *read_ms));
-        Ok(grown.map(|(key, _)| key.run_id).collect())
+        records.filter(|(key, read_ms)| grew(key, *read_ms)).map(|(key, _)| key.run_id).collect()
     }
 
     /// Looks at `run_ids`: their files, and their schedulers with one question each.
@@ -141,12 +144,12 @@ impl<'a> Tracker<'a> {
         }
         // The schedulers before the marks: a job that ends in between has left its mark by then, with its exit code.
         let heard = self.ask(&due, history);
-        let grown = self.grown()?;
+        let grown = self.grown(Some(run_ids));
         let mut seen = Vec::new();
         for (run, record) in due {
             let heard = heard.get(run.run_id()).unwrap_or(&NOTHING);
             let look = self.look(&run, &record, heard, true)?;
-            look::keep_verdicts(&run, &record, &heard.entries);
+            look::keep_verdicts(&run, &record, &look, &heard.entries);
             let grown = grown.contains(run.run_id());
             seen.push(Seen { run, record, look, grown });
         }

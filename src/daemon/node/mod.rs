@@ -309,15 +309,17 @@ impl Node {
                     self.by_connection.remove(&connection);
                 }
             }
-            // No gap: the client may have them.
-            Notice::Shortened(Shortened { node, from_ms, to_ms, samples }) => {
+            Notice::Shortened(Shortened { node, from_ms, to_ms, samples, collected }) => {
                 tracing::warn!(samples, "live runs fill the database (`store.max_size`): old samples went");
                 if let Some(watched) = self.runs.values_mut().find(|watched| watched.node == Some(node)) {
+                    let why = "the database of the node was full (`store.max_size`)";
                     let seconds = to_ms.saturating_sub(from_ms) / 1000;
-                    let detail = format!(
-                        "the database of the node was full (`store.max_size`): the oldest {samples} samples, of {seconds} s, are no longer in it"
-                    );
-                    watched.note(now_ms(), EventKind::Note, detail);
+                    let detail =
+                        format!("{why}: the oldest {samples} samples, of {seconds} s, are no longer in it");
+                    watched.note(watched.now_ms(), EventKind::Note, detail);
+                    if !collected {
+                        watched.add_gap(Gap { from_ms, to_ms, why: why.to_owned() });
+                    }
                 }
             }
             Notice::Dropped { node, gap, samples } => {

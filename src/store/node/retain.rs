@@ -34,6 +34,8 @@ pub struct Shortened {
     pub to_ms: u64,
     /// How many there were.
     pub samples: u64,
+    /// The client has them all.
+    pub collected: bool,
 }
 
 /// Runs that are forgotten at once, and live ones that are shortened; samples wait meanwhile.
@@ -138,12 +140,16 @@ impl NodeStore {
         };
         let read = |row: &Row<'_>| {
             let at = |column| Ok::<u64, rusqlite::Error>(unsigned(row, column)?.unwrap_or(0));
-            Ok((at(0)?, Shortened { node, from_ms: at(1)?, to_ms: at(2)?, samples: at(3)? }))
+            let gone = Shortened { node, from_ms: at(1)?, to_ms: at(2)?, samples: at(3)?, collected: false };
+            Ok((at(0)?, gone))
         };
         let blocks = self.store.rows(FIRST_BLOCKS, params![node.0, BLOCKS], read)?;
         let Some((last_seq, mut gone)) = blocks.last().copied() else { return Ok(None) };
         gone.from_ms = blocks.iter().map(|(_, block)| block.from_ms).min().unwrap_or(gone.from_ms);
         gone.samples = blocks.iter().map(|(_, block)| block.samples).sum();
+        let collected = "SELECT 1 FROM live WHERE node = ?1 AND acknowledged_seq >= ?2";
+        let collected = self.store.rows(collected, params![node.0, integer(last_seq)], |_| Ok(()))?;
+        gone.collected = !collected.is_empty();
         self.transact(Safety::Kill, |work| {
             let sql = "DELETE FROM block WHERE node = ?1 AND seq <= ?2";
             work.writer.execute(sql, params![node.0, integer(last_seq)])?;

@@ -157,7 +157,7 @@ fn a_power_failure_takes_no_schema_registration_fold_or_end() {
 #[test]
 #[ignore = "soak tier: tests/run soak"]
 fn a_full_disk_costs_samples_at_most_and_is_gone_on_from() {
-    let Some(disk) = Disk::new(8) else { return };
+    let Some(disk) = Disk::new(16) else { return };
     let mut noisy = Noisy::new(1_760_000_000_000);
     let mut store = NodeStore::open(&disk.db()).expect("opened");
     let node = registered(&mut store, 1);

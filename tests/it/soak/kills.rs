@@ -232,13 +232,23 @@ fn kill_client(machine: &Machine, file: &Path, chance: &mut Chance) -> Option<St
 /// Kills one process at some moment; returns the epochs that were on record then.
 fn kill_one(machine: &Machine, run: &str, victim: Victim, chance: &mut Chance) -> u64 {
     sleep(Duration::from_millis(chance.next() % 1_900));
-    let shown = machine.show(run);
-    let before = shown["nodes"][0]["progress"]["epochs_completed"].as_u64().unwrap_or(0);
+    let before = on_record(machine, run);
     if let Some(pid) = victim.find(run) {
         let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
     }
     machine.list(20);
     before
+}
+
+/// The epochs of a run's record; `show` reads the output of a run that goes on as well.
+fn on_record(machine: &Machine, run: &str) -> u64 {
+    let attempt = machine.state_dir().join("runs").join(run).join("0.0");
+    let nodes = fs::read_dir(attempt).into_iter().flatten().flatten();
+    let records = nodes.filter_map(|node| fs::read(node.path().join("record.json")).ok());
+    let epochs = |bytes: Vec<u8>| {
+        serde_json::from_slice::<Value>(&bytes).ok()?["progress"]["epochs_completed"].as_u64()
+    };
+    records.filter_map(epochs).max().unwrap_or(0)
 }
 
 /// Waits until the run is over and all its processes are gone; returns the state.
