@@ -276,8 +276,8 @@ impl Progress {
         Some(if self.counts_samples { format!("{step}{of} samples") } else { format!("step {step}{of}") })
     }
 
-    /// The ended epochs as people read them: `12 of 50`. Where the program counted anew, since it was resumed or trained something
-    /// else, those before belong to another count: `9 of 50 (59 in all, counted anew once)`.
+    /// The ended epochs as people read them: `12 of 50`. Where the count began again, since the program was resumed or trained something
+    /// else, those before belong to another count: `9 of 50 (59 in all, restarted once)`.
     #[must_use]
     pub fn epochs_text(&self, planned: Option<u64>) -> String {
         let of = planned.map(|planned| format!(" of {planned}")).unwrap_or_default();
@@ -288,7 +288,7 @@ impl Progress {
         let is_from_0 = self.epoch_numbering == Some(EpochNumbering::ZeroBased);
         let last = self.epochs.last().map_or(0, |last| last.epoch.saturating_add(u64::from(is_from_0)));
         let times = if self.restarts == 1 { "once".to_owned() } else { format!("{} times", self.restarts) };
-        format!("{last}{of} ({all} in all, counted anew {times})")
+        format!("{last}{of} ({all} in all, restarted {times})")
     }
 
     /// Adds an epoch that ended; the first and the newest are kept.
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(progress.epochs_text(Some(50)), "12 of 50");
         (0..9).for_each(|epoch| progress.push_epoch(Epoch { epoch, ..Epoch::default() }));
         progress.restarts = 1;
-        assert_eq!(progress.epochs_text(Some(50)), "9 of 50 (21 in all, counted anew once)");
+        assert_eq!(progress.epochs_text(Some(50)), "9 of 50 (21 in all, restarted once)");
     }
 
     #[test]

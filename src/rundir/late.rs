@@ -73,7 +73,11 @@ fn deliver_from(shared: &Path, state: &StateDir) {
 /// Writes a record into its directory, or into a new one where it has none; what was written after all is not replaced.
 fn deliver(run: &RunDir, late: Late) -> Result<(), RunDirError> {
     let Late { placed, mut record, .. } = late;
-    let own = if placed { run.node_dir(&record.key).ok() } else { None };
+    let own = match placed.then(|| run.node_dir(&record.key)) {
+        Some(Err(error)) if !error.is_missing() => return Err(error),
+        own => own.and_then(Result::ok),
+    };
+    let is_new = own.is_none();
     let attempt = Attempt { element: record.key.element, attempt: record.key.attempt };
     let node = match own {
         Some(node) if node.read_record().is_ok_and(|known| known.state != NodeState::Running) => {
@@ -84,7 +88,12 @@ fn deliver(run: &RunDir, late: Late) -> Result<(), RunDirError> {
     };
     record.key = node.key().clone();
     record.segments = node.segments()?.last().map_or(0, |last| last + 1);
-    node.write_record(&record)
+    node.write_record(&record).inspect_err(|_| {
+        if is_new {
+            // The next attempt makes one again.
+            let _ = std::fs::remove_dir(node.path());
+        }
+    })
 }
 
 #[cfg(test)]

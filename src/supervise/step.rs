@@ -55,7 +55,7 @@ pub(super) fn name_of(pid: u32) -> Option<String> {
 /// The step that a training runs in.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// `None`: whoever ends the job's processes needs no help.
+    /// `None` outside of Slurm: there nothing is to be ended.
     process: Option<Process>,
     /// It was gone at the last look too: a training is ended on no single answer.
     was_gone: bool,

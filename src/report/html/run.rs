@@ -43,7 +43,7 @@ fn in_short(run: &Run) -> Vec<(String, String, String)> {
     if let Some(timing) = run.timing() {
         // Several counts have no plan together.
         let more = match timing.epochs_planned {
-            _ if timing.restarts > 0 => format!("in all, counted anew {} times", timing.restarts),
+            _ if timing.restarts > 0 => format!("in all, restarted {} times", timing.restarts),
             planned => planned.map_or_else(String::new, |planned| format!("of {} planned", count(planned))),
         };
         tile("epochs", Some(count(timing.epochs_completed)), more);
